@@ -36,7 +36,7 @@ struct Arranged {
   }
 };
 
-/// Beside x.
+/// Makes a float32 tensor on the device of x.
 at::Tensor floats(const at::Tensor& x, at::IntArrayRef sizes) {
   return at::empty(sizes, x.options().dtype(at::kFloat));
 }

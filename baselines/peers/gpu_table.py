@@ -57,7 +57,7 @@ _FAILED = "failed"
 _CHECKS = {"holds": REACHED, "**does not hold**": MISSED, "not known": NOT_MEASURED}
 _TWO_SOURCES = ("copy", "product")  # loads whose busy time is known from two
 _POINTS = "within 2 points"
-_ALL_FIT = "all of the data fit"
+_ALL_FIT = "no larger batch: all data are in it"
 _TOO_LONG = 124
 _ENDED = "ended.json"
 

@@ -28,8 +28,8 @@ std::string list(const std::vector<std::string>& items) {
 std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
-      "# {}: {}, A to B\n\n{} of live processes, {} of two looks. A look reports a change where "
-      "there is none with a probability of at most {} (alpha). {}.\n{}",
+      "# {}: {}, A to B\n\n{} of live processes, {} of two looks. Each look may give a false alarm "
+      "with a probability of at most {}, its share of alpha. {}.\n{}",
       verdict_name(comparison.verdict), plain(record.a.benchmark),
       format_counted(verdict.judged_pairs, "pair"), verdict.extended ? "the second" : "the first",
       format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
@@ -187,7 +187,11 @@ std::string next(const AbRecord& record, const Comparison& comparison) {
   switch (comparison.verdict) {
     case CompareVerdict::kQualityFail:
     case CompareVerdict::kRegression:
-      return "What regressed is proven; more pairs will not change it.\n";
+      return "The regression is proven; more pairs will not change it. Look for its cause among "
+             "the "
+             "commits from A to B, for example with `noisemark profile` of both. Where B is meant "
+             "to "
+             "compute other numbers, repeat with --other-losses.\n";
     case CompareVerdict::kNotComparable:
       return "Give both builds the same definition, settings and data.\n";
     case CompareVerdict::kInvalidClocks:

@@ -40,14 +40,16 @@ int64_t units_needed(int64_t alarms, int64_t units) {
 std::string refusal_of(const CalibrationSummary& summary) {
   if (summary.alarm_rate.high > kMostFalseAlarmsFrac) {
     return fmt::format(
-        "{} false alarms in {} units: the rate may be as high as {} (at most {}); {} units without "
-        "a further alarm would do",
-        summary.alarms, summary.units, format_percent(summary.alarm_rate.high),
-        format_percent(kMostFalseAlarmsFrac), summary.units_needed);
+        "{} in {}: the rate may be as high as {}, and must be at most {}; {} units in all would be "
+        "enough, if no further one gives an alarm",
+        format_counted(summary.alarms, "false alarm"), format_counted(summary.units, "unit"),
+        format_percent(summary.alarm_rate.high), format_percent(kMostFalseAlarmsFrac),
+        summary.units_needed);
   }
   if (2 * summary.noise_floor_frac > kWidestMarginFrac) {
-    return fmt::format("a noise floor of {} leaves no gate",
-                       format_percent(summary.noise_floor_frac));
+    return fmt::format("a noise floor of {} is too wide for any gate (at most {})",
+                       format_percent(summary.noise_floor_frac),
+                       format_percent(kWidestMarginFrac / 2));
   }
   return "";
 }
@@ -308,10 +310,10 @@ std::string calibration_markdown(const Calibration& calibration) {
       "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper "
       "and Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} "
       "pairs of live processes, as many again when that is inconclusive. The noise floor is what "
-      "95 % of "
-      "the units stayed within; a gate takes twice of it as its margin where that is more than its "
-      "own. How far the steps of separate units differ is added to the doubt about runs that were "
-      "not made in turns; units made on several days know more of it.\n\n## Units\n\n{}\n## "
+      "95 % of the units stayed within; a gate's margin is twice the noise floor where that is "
+      "wider "
+      "than its own. For runs that were not made in turns the difference between separate units is "
+      "added to the uncertainty; units of several days measure it better.\n\n## Units\n\n{}\n## "
       "Next\n\n{}\n{}",
       usable ? "calibrated" : "CALIBRATION NEEDED", calibration.benchmark, calibration.variant,
       usable ? "" : "- " + summary.refusal + "\n\n", format_percent(summary.noise_floor_frac),
@@ -319,10 +321,10 @@ std::string calibration_markdown(const Calibration& calibration) {
       calibration.units.back().created_utc, summary.alarms, summary.units,
       format_percent(summary.alarm_rate.low), format_percent(summary.alarm_rate.high),
       verdicts(calibration), calibration.plan.pairs, units(calibration),
-      usable ? "Give this file to `noisemark ab` and `noisemark compare` with --calibration."
-             : "Make the machine quieter (`noisemark doctor`) or add units: the same command with "
-               "the same --out goes on; of recorded comparisons (--from) more are needed, and a "
-               "new --out.",
+      usable
+          ? "Give this file to `noisemark ab` and `noisemark compare` with --calibration."
+          : "Make the machine quieter (`noisemark doctor`), or add units: repeat the command with "
+            "the same --out. With --from, record more comparisons and give a new --out.",
       kGlossaryLine));
 }
 

@@ -32,6 +32,8 @@ std::string error_status(ExitCode code) {
       return "cannot write";
     case ExitCode::kCannotRunHere:
       return "cannot run here";
+    case ExitCode::kInterrupted:
+      return "interrupted";
     default:
       return "failed";
   }

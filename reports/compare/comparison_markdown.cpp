@@ -498,10 +498,11 @@ std::string next_step(const Comparison& comparison) {
   switch (comparison.verdict) {
     case CompareVerdict::kQualityFail:
     case CompareVerdict::kRegression:
-      return "What regressed is proven; more runs will not change it.\n";
+      return "The regression is proven; more runs will not change it. Look for its cause among the "
+             "commits from BASE to NEW, for example with `noisemark profile` of both.\n";
     case CompareVerdict::kInfraError:
       return comparison.only_base.empty()
-                 ? "Make the runs of NEW again, so that each ends with a result that has every "
+                 ? "Repeat the runs of NEW, so that each ends with a result that has every "
                    "figure of BASE.\n"
                  : "Run in NEW too what stands under \"Only in BASE\", or compare folders that "
                    "hold the same cells.\n";
@@ -509,7 +510,7 @@ std::string next_step(const Comparison& comparison) {
       return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and run "
              "both sides again.\n";
     case CompareVerdict::kRecipeMismatch:
-      return "Give the changed definition a new version, or make BASE again with it.\n";
+      return "Give the changed definition a new version, or run BASE again with it.\n";
     case CompareVerdict::kNotComparable:
       return "Run both sides with the same definition, seeds, software and settings on the same "
              "machine; `noisemark table` shows results side by side without judging.\n";

@@ -92,7 +92,7 @@ void test_gated(PairedSample& sample) {
   row.p = sample.p.worse;
 }
 
-/// To prove what the estimate suggests.
+/// Returns how many pairs would prove what the estimate suggests.
 std::optional<int64_t> pairs_needed(const std::vector<double>& worsening, double margin,
                                     const Sensitivity& sensitivity, int64_t fewest) {
   const double estimate = hodges_lehmann(worsening);

@@ -103,9 +103,10 @@ std::string trial_words(const Profile& profile) {
   const std::vector<Proposal> all = proposals(profile);
   if (all.empty()) return "";
   const Proposal& first = all.front();
-  return fmt::format(". Try `--baseline {}` first: {} take {} of a step, and {} at their roof",
-                     first.baseline, first.operators, format_percent(first.time_frac),
-                     format_percent(first.roof_frac));
+  return fmt::format(
+      ". Try `--baseline {}` first: {} take {} of a step, and would take {} at their roof",
+      first.baseline, first.operators, format_percent(first.time_frac),
+      format_percent(first.roof_frac));
 }
 
 fs::path profile_in(const fs::path& folder) {
@@ -183,9 +184,10 @@ std::string limit_words(const Profile& profile) {
   const bool compute = compute_s >= memory_s;
   const auto [name, to_win_s] = most_to_win(roofline);
   return fmt::format(
-      "{}{}, which bounds operators of {} of a step, while {} bounds those of {}; with every "
-      "operator at its roof a step would take {} of its time, and the most is to be won at {}: {} "
-      "of a step{}",
+      "{}{}: operators that it bounds take {} of a step, those that {} bounds {}. If every "
+      "operator "
+      "were as fast as the machine's measured peaks allow (its roof), a step would take {} of its "
+      "time. The most is to be won at {}, all its shapes together: {} of a step{}",
       waiting_words(profile), compute ? "compute" : "memory",
       format_percent((compute ? compute_s : memory_s) / roofline.step_s),
       compute ? "memory" : "compute",

@@ -26,13 +26,16 @@ class Page {
   }
 
   [[nodiscard]] std::string text() const {
-    return finished_page(fmt::format(
-        "# Profile of {}\n\n{}{}{}{}\n{}{}{}{}{}{}", plain(profile_.benchmark), headline(),
-        roofline_section(profile_.roofline, profile_.cost.plain_s, plot_line(plots_, "roofline")) +
-            proposals_section(profile_),
-        step_model_section(profile_.roofline), characterization_section(profile_.characterization),
-        memory(), operators(), joined(), layers("Blocks", profile_.blocks),
-        layers("Layers", profile_.layers), kDefinitions));
+    return finished_page(fmt::format("# Profile of {}\n\n{}{}{}{}\n{}{}{}{}{}{}",
+                                     plain(profile_.benchmark), headline(),
+                                     roofline_section(profile_.roofline, profile_.cost.plain_s,
+                                                      plot_line(plots_, "roofline")) +
+                                         proposals_section(profile_),
+                                     step_model_section(profile_.roofline),
+                                     characterization_section(profile_.characterization), memory(),
+                                     operators(), joined(), layers("Blocks", profile_.blocks),
+                                     layers("Layers", profile_.layers), kDefinitions) +
+                         std::string(kGlossaryLine));
   }
 
  private:
@@ -66,12 +69,14 @@ class Page {
     const std::string limit = limit_words(profile_);
     std::string text = limit.empty() ? "" : fmt::format("**What limits it:** {}.\n\n", limit);
     text += fmt::format(
-        "A step takes {} without the profiler and {} with it: **{:.3f}** times as long, the median "
-        "of {} pairs of steps in turns. {} steps of batch {} under mode `{}`, baseline `{}` and {} "
-        "on {} with {} threads were profiled{}{}.\n",
-        format_seconds(cost.plain_s), format_seconds(cost.profiled_s), cost.ratio, cost.pairs,
-        profile_.steps, format_count(profile_.batch), profile_.mode, profile_.baseline,
-        profile_.precision, profile_.device, profile_.threads,
+        "A median step takes {} without the profiler and {} with it. In {} of steps in turns the "
+        "median ratio is **{:.3f}**. {} of batch {} under mode `{}`, baseline `{}` and {} on {} "
+        "with "
+        "{} were profiled{}{}.\n",
+        format_seconds(cost.plain_s), format_seconds(cost.profiled_s),
+        format_counted(cost.pairs, "pair"), cost.ratio, format_counted(profile_.steps, "step"),
+        format_count(profile_.batch), profile_.mode, profile_.baseline, profile_.precision,
+        profile_.device, format_counted(profile_.threads, "thread"),
         profile_.shapes ? ", with the shapes of inputs" : "",
         profile_.custom ? "; the definition was changed" : "");
     text += fmt::format(

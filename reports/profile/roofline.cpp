@@ -13,6 +13,7 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/profile/profile.h"
 
 namespace noisemark::reports {
 namespace {
@@ -348,7 +349,9 @@ std::string roofline_section(const Roofline& roofline, double plain_step_s,
   std::string text = fmt::format(
       "\n## Roofline\n\nWith every operator at its roof a step would take {}, **{}** of the {} "
       "that "
-      "it takes without the profiler. The most is to be won at {}, which {} bounds: {} of a step. "
+      "it takes without the profiler. Of single shapes the most is to be won at the first row, {}, "
+      "which {} "
+      "bounds: {} of a step. "
       "Operators that have work take {} of a profiled step.\n{}\n{}",
       format_seconds(roofline.ideal_s), format_percent(roofline.ideal_s / plain_step_s),
       format_seconds(plain_step_s), first.name, first.compute_bound ? "compute" : "memory",

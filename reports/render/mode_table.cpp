@@ -136,21 +136,24 @@ constexpr const char* kBytesWords =
     "bytes of none in plain divided by those of this mode.";
 constexpr const char* kAtMostWords =
     "Saved at most is the most over the step, with what is recomputed. Encoded is the part of "
-    "saved that is encoded. What stays is what no plan of the mode could recompute, as it was "
-    "saved; its "
-    "factor is relative to what none saves, and only encoding takes saved's factor beyond it.";
+    "saved that is encoded. The last two columns are the bytes that no plan of the mode could "
+    "recompute, and how many times fewer these are than what none saves; only encoding can do "
+    "better.";
 constexpr const char* kTimeWords =
-    "The overhead is the time of a step beside none, in turns in one process; images/s are those "
-    "of each run at its own time, so that their ratio also has what the machine did meanwhile. A "
-    "certificate of PASS means bitwise none; UNAVAILABLE proves nothing, because a compared step "
-    "followed no plan or "
-    "none differs from itself; a lossy mode has its relative gradient error instead. Fallbacks are "
+    "The overhead is the time that the mode adds to a step of none, measured in turns in one "
+    "process. Images/s are those of runs made one after another, so that their ratio also has what "
+    "the machine did meanwhile. A certificate of PASS means the same bits as under none; "
+    "UNAVAILABLE "
+    "proves nothing, because a compared step followed no plan or two trainings under none differ; "
+    "a "
+    "lossy mode has its relative gradient error instead. Fallbacks are "
     "recipes and shortcuts that were not exact, tensors that no codec took or host memory had no "
     "room for, and passes on another path, over all passes of the run.";
 
 constexpr const char* kFitWords =
-    "The largest batch is the one that trains within so much memory of all owners. Its peak and "
-    "that of the next larger batch were measured.";
+    "The largest batch is the one whose steady step takes at most this much memory of all owners. "
+    "Its "
+    "peak and that of the next larger batch were measured.";
 
 /// A row for each run that asked for one; empty where none did.
 std::string fit_table(const std::vector<NamedResult>& results,
@@ -189,8 +192,8 @@ std::string mode_table(const std::vector<NamedResult>& results) {
                                  {"predicted (MiB)", right},
                                  {"factor", right},
                                  {"encoded (MiB)", right},
-                                 {"stays (MiB)", right},
-                                 {"factor", right}}));
+                                 {"kept anyway (MiB)", right},
+                                 {"best factor", right}}));
   MarkdownTable times(columns({{"images/s", right},
                                {"overhead (%) [95 %]", right},
                                {"predicted (%)", right},

@@ -31,15 +31,21 @@ std::string verdict_of(const Gate& gate) {
   return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";
 }
 
-/// "It trained at 3.79 images/s with a peak of 816.25 MiB"; empty where neither was measured.
+/// "it trained at 3.79 images/s and held at most 816.25 MiB of memory"; empty where neither was
+/// measured.
+constexpr std::string_view kNotSteady =
+    " (not steady: no end of the warm-up was found, so train longer, or on a quieter machine, "
+    "before "
+    "you cite it)";
+
 std::string cost_words(const Result& result) {
   const Metric* rate = find_metric(result, "images_per_s");
   const std::string peak =
       result.memory.measured ? fmt::format("**{}**", format_bytes(result.memory.peak_bytes)) : "";
-  if (rate == nullptr || !rate->value) return peak.empty() ? "" : "The peak of memory was " + peak;
-  return fmt::format("It trained at **{} images/s**{}{}", format_per_s(*rate->value),
-                     rate_caveat(result.protocol.warmup_stable),
-                     peak.empty() ? "" : " with a peak of " + peak);
+  if (rate == nullptr || !rate->value) return peak.empty() ? "" : "it held at most " + peak;
+  return fmt::format("it trained at **{} images/s**{}{}", format_per_s(*rate->value),
+                     result.protocol.warmup_stable ? "" : kNotSteady,
+                     peak.empty() ? "" : " and held at most " + peak + " of memory");
 }
 
 /// "the validation loss fell from 1.075 to 0.4055"; empty without an evaluation.
@@ -59,10 +65,15 @@ std::string loss_words(const Result& result) {
 
 /// A sentence with the figures that a reader came for.
 std::string headline(const Result& result) {
+  const Identity& id = result.identity;
   const std::string cost = cost_words(result);
-  std::string loss = loss_words(result);
-  if (cost.empty() && !loss.empty()) loss.front() = 'T';
-  const std::string text = cost + (cost.empty() || loss.empty() ? "" : "; ") + loss;
+  const std::string loss = loss_words(result);
+  std::string text = cost + (cost.empty() || loss.empty() ? "" : "; ") + loss;
+  if (!text.empty()) {
+    text = fmt::format("Under mode {}, baseline {} and {}, on {} with {}, {}", code(id.mode),
+                       code(id.baseline), code(id.precision), plain(id.device),
+                       format_counted(id.threads, "thread"), text);
+  }
   const bool interrupted = result.exit.code == static_cast<int>(ExitCode::kInterrupted);
   if (text.empty() || !interrupted) return text;
   return fmt::format("The run was interrupted after training step {}. {}", result.protocol.steps,
@@ -176,7 +187,9 @@ std::string gates(const Result& result) {
   for (const Gate& gate : result.gates) {
     table.add_row({gate.name, verdict_of(gate),
                    gate.value ? format_quantity(*gate.value, gate.unit) : "",
-                   gate.relation + " " + format_quantity(gate.bound, gate.unit), gate.words});
+                   (gate.relation == "equals" ? "exactly" : gate.relation) + " " +
+                       format_quantity(gate.bound, gate.unit),
+                   gate.words});
   }
   return "## Gates\n\n" + table.text();
 }
@@ -191,7 +204,7 @@ std::string throughput(const Result& result) {
                    rate->ci95 ? fmt::format("{} to {}", format_per_s(rate->ci95->low),
                                             format_per_s(rate->ci95->high))
                               : std::string(kMissing),
-                   rate->ci95 ? fmt::format("of this run, {} steps", rate->n)
+                   rate->ci95 ? fmt::format("from {} of this run", format_counted(rate->n, "step"))
                               : fmt::format("{} steps are too few", rate->n)});
   } else {
     table.add_row({"images/s", std::string(kMissing),

@@ -126,15 +126,17 @@ std::string device_memory(const MemorySection& memory) {
   add("reserved at most", held.peak_reserved_bytes, "in the step: taken from the device");
   add("fragmentation", held.fragmentation_bytes, "reserved at most less allocated at most");
   add("allocated", held.allocated_bytes, "when the step ended");
-  add("rounding", held.rounding_bytes, "of what is in use then, asked for by nobody");
+  add("rounding", held.rounding_bytes, "part of allocated that nobody asked for");
   add("reserved", held.reserved_bytes, "when the step ended");
-  add("unusable", held.unusable_bytes, "of that, rests of blocks that were split");
+  add("unusable", held.unusable_bytes, "part of reserved: rests of blocks that were split");
   add("process", held.process_bytes, "when the step ended, by the driver's count");
   add("outside", memory.outside_allocator_bytes,
       "process less reserved: CUDA's context, code, libraries");
   std::string text = fmt::format("\n{}", table.text());
-  text += fmt::format("\nIn the step {} allocations had to give memory back first, {} failed.\n",
-                      format_count(held.retries), format_count(held.failures));
+  text += fmt::format(
+      "\nBefore {} of the step the allocator had to give memory back to the device, "
+      "and {} failed.\n",
+      format_counted(held.retries, "allocation"), format_count(held.failures));
   if (!held.missing_reason.empty())
     text += fmt::format("Missing: {}.\n", plain(held.missing_reason));
   return text;
@@ -269,8 +271,9 @@ std::string convolutions(const Result& result) {
   return fmt::format(
       "\n{}\nThe table lists kernels by which cuDNN computed convolutions, per step and by falling "
       "time, {} of {}. `result.json` has all of them with their whole names, under "
-      "`utilization.convolutions`. A convolution `data` or `weight` is the gradient of that; for "
-      "`gradient` the kernel's name does not say of which.\n",
+      "`utilization.convolutions`. In the first column `forward` is the convolution, `data` the "
+      "gradient of its input, `weight` the gradient of its weight; `gradient` is one of these two, "
+      "where the kernel's name does not say which.\n",
       table.text(), shown, run.kernels.size());
 }
 

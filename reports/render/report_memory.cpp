@@ -123,13 +123,13 @@ std::string saved_tensors(const Result& result) {
        "distinct storages that forward leaves: for backward, and the prediction and losses"});
   table.add_row({"at most", format_bytes(m.peak_saved_bytes),
                  "maximum over the step, with what is decoded or recomputed"});
-  table.add_row({"summed per variable", format_bytes(m.naive_saved_bytes),
+  table.add_row({"summed by tensor", format_bytes(m.naive_saved_bytes),
                  m.saved_bytes > 0
                      ? fmt::format("counts shared storages again: {:.2f} times what is saved",
                                    static_cast<double>(m.naive_saved_bytes) /
                                        static_cast<double>(m.saved_bytes))
                      : "counts shared storages again"});
-  table.add_row({"saved variables", format_count(m.saved_tensors), "packed in one step"});
+  table.add_row({"saved tensors", format_count(m.saved_tensors), "kept by autograd in one step"});
   return text + table.text();
 }
 
@@ -260,9 +260,9 @@ std::string prediction_words(const MemoryMode& mode) {
   if (!mode.predicted_added_s) return "";
   const std::optional<double> share = predicted_overhead_frac(mode);
   return fmt::format(
-      "The plan predicted {}{} more in a step, from the recorded operators' times.\n",
-      share ? signed_percent(*share) + " of the step of none, " : "",
-      format_seconds(*mode.predicted_added_s));
+      "The plan predicted {} more in a step{}, from the recorded times of operators.\n",
+      format_seconds(*mode.predicted_added_s),
+      share ? fmt::format(" ({} of a step under none)", signed_percent(*share)) : "");
 }
 
 std::string_view verdict_word(Verdict verdict) {
@@ -302,8 +302,8 @@ std::string gradient_words(const MemoryMode& mode) {
   std::string text = "\n**Gradient error:** ";
   if (!error.error_frac) return text + not_measured(error.missing_reason);
   text += fmt::format(
-      "in one step, at the weights and batch of none, the gradient differs by {} of its "
-      "2-norm.\n",
+      "in one step with the weights and the batch of none, the gradient differs from that of none "
+      "by {} times its length (2-norm).\n",
       format_number(*error.error_frac));
   if (*error.error_frac == 0) return text;
   std::vector<TensorError> worst = error.tensors;
@@ -328,13 +328,12 @@ std::string host_words(const HostMemory& host) {
 }
 
 constexpr const char* kFallbackWords =
-    "A recipe was not exact: what it recomputed had other bits than the tensor, which was then "
-    "kept. "
-    "A shortcut was not exact: a cheaper way of recomputing had other bits, and the full way was "
-    "taken. Not repeatable: an operator whose arguments changed between recorded steps. Other "
-    "path: "
-    "a forward pass that did not follow the recorded one, and kept everything. Made twice: a "
-    "recipe that ran again in the same backward pass.\n";
+    "A recipe was not exact if it recomputed other bits; the tensor was then kept. A shortcut, a "
+    "cheaper way of recomputing, was not exact if it gave other bits; the full way was then taken. "
+    "An operator was not repeatable if its arguments changed between recorded steps. A forward "
+    "pass "
+    "on another path did not follow the recorded one and kept everything. A recipe was made twice "
+    "if it ran again in the same backward pass.\n";
 
 std::string fallback_words(const MemoryMode& mode) {
   MarkdownTable table({{"fallbacks in the"},

@@ -27,7 +27,7 @@ std::vector<size_t> shown_rows(size_t count) {
 std::string evaluations_table(const Quality& quality) {
   MarkdownTable table({{"step", Align::kRight},
                        {"images seen", Align::kRight},
-                       {"training time", Align::kRight},
+                       {"time", Align::kRight},
                        {"loss", Align::kRight},
                        {"weighted", Align::kRight},
                        {"above Bayes", Align::kRight}});
@@ -101,9 +101,14 @@ std::string quality(const Result& result, const std::string& plot) {
     text += fmt::format("\nThe table shows {} of {} evaluations, evenly spread.\n",
                         kMostEvaluations, q.evaluations.size());
   }
-  text += fmt::format("\nThe validation loss is of the {} weights, on {} validation images.\n{}",
-                      q.weights == "ema" ? "averaged (EMA)" : "trained", format_count(q.samples),
-                      time_to_quality(q));
+  text += fmt::format(
+      "\nThe validation loss is of the {} weights, on {} validation images. The time counts "
+      "from the opening of the data and includes evaluations. The weighted loss "
+      "weights the timesteps as the training does. Above Bayes is how far the loss "
+      "lies above the least that any model can reach; it is known only of the "
+      "analytic mixture.\n{}",
+      q.weights == "ema" ? "averaged (EMA)" : "trained", format_count(q.samples),
+      time_to_quality(q));
   text += plot;
   const Evaluation& last = q.evaluations.back();
   if (!last.timesteps.empty()) {
@@ -166,10 +171,11 @@ std::string samples(const Result& result) {
   table.add_row({"not rounded", code("samples/samples.npy")});
   return fmt::format(
       "## Samples\n\n![the first of {} samples]({})\n\n{}\nDrawn after the training, outside its "
-      "time; {} has the checksums of weights, noise and samples. How far they are from a reference "
-      "says {}, where somebody kept it in {}; over seeds it is judged by {}.\n",
+      "time; {} has the checksums of weights, noise and samples. {} measures how far they are from "
+      "a "
+      "reference; {} judges such distances over seeds, where they are kept in {}.\n",
       count, kSheet, table.text(), code("samples/sampling.json"), code("noisemark fid"),
-      code("distances/"), code("noisemark quality"));
+      code("noisemark quality"), code("distances/"));
 }
 
 }  // namespace noisemark::reports::sections

@@ -41,16 +41,14 @@ std::vector<double> rest_of(const Samples& samples) {
 }
 
 std::string left_out(const Protocol& protocol) {
+  const char* unsteady = "**no end of the warm-up was found** (see Noise), and ";
   if (protocol.warmup_steps == 0) {
-    return protocol.warmup_stable
-               ? "no step is left out"
-               : "**no end of the warm-up was found** (see Noise), and no step is left out";
+    return fmt::format("{}no step is left out", protocol.warmup_stable ? "" : unsteady);
   }
-  if (protocol.warmup_stable) {
-    return fmt::format("the first {} are warm-up and left out", protocol.warmup_steps);
-  }
-  return fmt::format("**no end of the warm-up was found** (see Noise), the first {} are left out",
-                     protocol.warmup_steps);
+  const std::string first = protocol.warmup_steps == 1
+                                ? "the first step is"
+                                : fmt::format("the first {} steps are", protocol.warmup_steps);
+  return protocol.warmup_stable ? first + " warm-up and left out" : unsteady + first + " left out";
 }
 
 // An average that is updated in few of the steps is in no median.
@@ -76,8 +74,8 @@ std::string step_time(const Result& result, const std::string& plot) {
   MarkdownTable table({{"phase"},
                        {"median (ms)", Align::kRight},
                        {"share", Align::kRight},
-                       {"5 % (ms)", Align::kRight},
-                       {"95 % (ms)", Align::kRight}});
+                       {"5th percentile (ms)", Align::kRight},
+                       {"95th percentile (ms)", Align::kRight}});
   for (const SamplePhase& phase : kSamplePhases) {
     add_row(table, std::string(phase.name), steady(result, result.samples.*phase.seconds), step_s);
   }
@@ -134,7 +132,7 @@ std::string operators(const Result& result) {
   MarkdownTable table({{"operator"},
                        {"calls", Align::kRight},
                        {"self (ms)", Align::kRight},
-                       {"share", Align::kRight},
+                       {"share of all operators", Align::kRight},
                        {"work", Align::kRight},
                        {"rate", Align::kRight}});
   const size_t shown = std::min(kMostRows, use.operators.size());
@@ -150,7 +148,7 @@ std::string operators(const Result& result) {
   text += table.text();
   text += fmt::format(
       "\nThe table lists {} of {} operators, per step and by falling self time. They were measured "
-      "in a pass of its own ({} steps), which was {} than {}.\n",
+      "in a pass of their own ({} steps), which was {} than {}.\n",
       shown, use.operators.size(), result.protocol.profile_steps,
       slower(use.profiler_overhead_frac),
       result.memory.training.repeated_steps > 0 ? "steps that the host issues" : "training");
@@ -195,7 +193,7 @@ namespace {
 
 std::string scaling_words(const MixedPrecision& mixed) {
   if (!mixed.loss_scale) return "";
-  return fmt::format("The loss was scaled, by {} after the last step.\n\n",
+  return fmt::format("The scale of the loss was {} after the last step.\n\n",
                      format_number(*mixed.loss_scale));
 }
 
@@ -219,8 +217,8 @@ std::string wide_words(const MixedPrecision& mixed) {
   int64_t calls = 0;
   for (const WideOperator& one : mixed.wide) calls += one.calls;
   return fmt::format(
-      "Under autocast to {} these stayed in float32, {} of {} calls with a floating-point result "
-      "in one forward pass:\n\n{}",
+      "Under autocast to {} these operators stayed in float32: {} of the {} calls with a "
+      "floating-point result in one forward pass.\n\n{}",
       plain(mixed.type), format_count(calls), format_count(mixed.operators), wide_table(mixed));
 }
 

@@ -162,15 +162,19 @@ struct Tally {
   }
 
   [[nodiscard]] std::string words() const {
-    std::string text = fmt::format("{} of {} runs passed", passed, all());
+    std::string text = custom == all() && custom > 0
+                           ? fmt::format("{} of {} runs ended", custom, custom)
+                           : fmt::format("{} of {} runs passed", passed, all());
     if (failed > 0) text += fmt::format(", {} failed", failed);
     if (elsewhere > 0) text += fmt::format(", {} cannot run here", elsewhere);
     if (unfinished > 0) text += fmt::format(", {} not finished", unfinished);
-    if (custom > 0) text += fmt::format(", {} custom", custom);
+    if (custom > 0) text += fmt::format(", {} custom ({})", custom, kNoGateFailed);
     return text + ".";
   }
 
  private:
+  static constexpr const char* kNoGateFailed = "no gate failed, and the benchmark's do not apply";
+
   [[nodiscard]] int64_t all() const { return passed + failed + elsewhere + unfinished + custom; }
 };
 
@@ -227,9 +231,13 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
     table.add_row(row_of(named, ratio, verdicts, traits));
   }
   return table.text() +
-         "\nThe first row is that of the same definition. Peak and saved are bytes in one training "
-         "step. "
-         "A run is not steady where no end of its warm-up was found.\n" +
+         "\nThe column \"/ first row\" divides by the first row of the same definition. The peak "
+         "is the "
+         "most memory in one training step. Saved for backward is what the forward pass leaves for "
+         "the backward pass, not what a mode spares. A run is not steady where no end of its "
+         "warm-up "
+         "was found. Runs that were made one after another also differ by what the machine did "
+         "meanwhile.\n" +
          settings_table(results, apart);
 }
 
@@ -444,12 +452,17 @@ std::string headline(const Sweep& sweep) {
   const auto passed = count([](const SweepRow& row) { return is(row, ExitCode::kPass); }) - custom;
   const auto full = count([](const SweepRow& row) { return is(row, ExitCode::kOutOfMemory); });
   const auto waiting = count([](const SweepRow& row) { return !row.exit_code; });
-  const auto failed = static_cast<int64_t>(sweep.rows.size()) - passed - custom - full - waiting;
-  std::string text = fmt::format("{} of {} cells passed", passed, sweep.rows.size());
+  const auto failed = std::ssize(sweep.rows) - passed - custom - full - waiting;
+  const auto cells = std::ssize(sweep.rows);
+  std::string text = custom == cells && custom > 0
+                         ? fmt::format("{} of {} cells ended", custom, cells)
+                         : fmt::format("{} of {} cells passed", passed, cells);
   if (full > 0) text += fmt::format(", {} ran out of memory", full);
   if (failed > 0) text += fmt::format(", {} did not pass", failed);
   if (waiting > 0) text += fmt::format(", {} not started", waiting);
-  if (custom > 0) text += fmt::format(", {} custom", custom);
+  if (custom > 0) {
+    text += fmt::format(", {} custom (no gate failed, and the benchmark's do not apply)", custom);
+  }
   return text + ".";
 }
 
@@ -485,8 +498,9 @@ std::string missing_workspace(const Sweep& sweep) {
 std::string sweep_markdown(const Sweep& sweep) {
   return finished_page(fmt::format(
       "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image. "
-      "Peak and saved are bytes in "
-      "one training step. The convolution workspace is the scratch memory that one call of cuDNN "
+      "The peak is the most memory in one training step; saved for backward is what the forward "
+      "pass leaves for the backward pass. The convolution workspace is the scratch memory that one "
+      "call of cuDNN "
       "took. A run is not steady where no end of its warm-up was found.\n{}{}{}{}",
       plain(sweep.title), headline(sweep), table_of(sweep), missing_workspace(sweep),
       reasons(sweep), scaling_table(sweep), kGlossaryLine));

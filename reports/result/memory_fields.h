@@ -360,7 +360,7 @@ struct Fields<MemoryMode> {
             "part of recorded_bytes that is recomputed")
           .at_least(0),
       field("irreplaceable_bytes", &MemoryMode::irreplaceable_bytes,
-            "part of recorded_bytes that no plan of the mode could make again; null where it is "
+            "part of recorded_bytes that no plan of the mode could recompute; null where it is "
             "not known")
           .at_least(0),
       field("encoded_bytes", &MemoryMode::encoded_bytes,
@@ -409,7 +409,7 @@ struct Fields<BatchFit> {
             "measured peak of the next larger batch, which does not fit")
           .at_least(0),
       field("next_words", &BatchFit::next_words,
-            "words in place of that peak: \"all of the data fit\", \"out of memory\"")};
+            "words in place of that peak, such as \"out of memory\"")};
 };
 
 }  // namespace noisemark::reports::json

@@ -77,7 +77,8 @@ Warmup settled(size_t steps, size_t window, double tolerance) {
       fmt::format("two windows of {} steps agree within {:.1f} % with the second half of the run",
                   window, 100 * tolerance);
   if (steps == 0) return {0, true, "steady from the first step: " + rule};
-  return {static_cast<int64_t>(steps), true, fmt::format("after {} steps {}", steps, rule)};
+  return {static_cast<int64_t>(steps), true,
+          fmt::format("after {} {} {}", steps, steps == 1 ? "step" : "steps", rule)};
 }
 
 }  // namespace

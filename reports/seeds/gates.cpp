@@ -43,7 +43,7 @@ std::string why_not_its_mode(const Result& reference, const Result& candidate) {
   if (has_no_plan(candidate)) return "its mode ended a pass without a plan";
   const MemoryMode& mode = candidate.memory_mode;
   if (mode.measured && !mode.lossless && same_weights(reference, candidate)) {
-    return "a mode that rounds has the bits of its reference: it rounded nothing";
+    return "a mode that rounds has the bits of BASE: it rounded nothing";
   }
   return "";
 }
@@ -77,17 +77,17 @@ class Sampling {
   void add(const Result& reference, const Result& candidate) {
     const uint64_t seed = reference.seeds.base;
     if (is_not_finite(reference)) {
-      return forbid(QualityVerdict::kInconclusive, seed, "the reference was not finite");
+      return forbid(QualityVerdict::kInconclusive, seed, "BASE was not finite");
     }
     if (is_not_finite(candidate)) {
-      return forbid(QualityVerdict::kFail, seed, "training was not finite, the reference was");
+      return forbid(QualityVerdict::kFail, seed, "training was not finite, BASE was");
     }
     if (const std::string reason = why_not_its_mode(reference, candidate); !reason.empty()) {
       return forbid(QualityVerdict::kInconclusive, seed, reason);
     }
     const Observation a = final_figure(reference, observe_);
     const Observation b = final_figure(candidate, observe_);
-    if (!a.value) return forbid(QualityVerdict::kInconclusive, seed, "reference: " + reason(a));
+    if (!a.value) return forbid(QualityVerdict::kInconclusive, seed, "BASE: " + reason(a));
     if (!b.value) return forbid(QualityVerdict::kInconclusive, seed, reason(b));
     const bool ratio = sample_.row.scale == DifferenceScale::kLogRatio;
     if (ratio && !(*a.value > 0 && *b.value > 0)) {
@@ -401,7 +401,8 @@ RangeVerdict judge_range(const Interval& interval, double low, double high) {
   }
   if (interval.low > high) return {QualityVerdict::kFail, "above the range"};
   if (interval.high < low) return {QualityVerdict::kFail, "below the range"};
-  return {QualityVerdict::kInconclusive, "the interval reaches across an end of the range"};
+  return {QualityVerdict::kInconclusive,
+          "the interval reaches across an end of the range; more seeds make it narrower"};
 }
 
 RangeRow judge_range_row(const std::vector<const NamedResult*>& runs, const QualityRange& range,
@@ -419,7 +420,8 @@ RangeRow judge_range_row(const std::vector<const NamedResult*>& runs, const Qual
   if (row.verdict != QualityVerdict::kPass) return row;
   if (values.size() < kFewestSeedsOfRange) {
     row.verdict = QualityVerdict::kInconclusive;
-    row.words = fmt::format("{} of at least {} seeds", values.size(), kFewestSeedsOfRange);
+    row.words =
+        fmt::format("{} seeds, and a range needs at least {}", values.size(), kFewestSeedsOfRange);
     return row;
   }
   const RangeVerdict judged =
@@ -532,7 +534,7 @@ StepRow bits(const Pairing& pairing) {
   }
   if (row.verdict) return row;
   if (row.seeds == static_cast<int64_t>(pairing.cell.pairs.size())) {
-    settle(row, QualityVerdict::kPass, "bit for bit what the reference gives");
+    settle(row, QualityVerdict::kPass, "bit for bit what BASE gives");
   } else {
     row.words = "not judged: without a certificate, and not all runs deterministic and ended";
   }

@@ -12,7 +12,7 @@ namespace noisemark::reports {
 
 /// Beyond it a ratio is no longer called preserved.
 inline constexpr double kWidestQualityMargin = 0.10;
-/// As many: one, and one more with seeds added when that is inconclusive.
+/// Runs are judged so often by default: once, and once more with seeds added.
 inline constexpr int64_t kDefaultLooks = 2;
 /// More leave none of them enough of alpha to prove anything.
 inline constexpr int64_t kMostLooks = 10;

@@ -129,7 +129,7 @@ struct QualityRow {
   std::string variant;                             ///< "echo+dpr8-plain-fp32"
   std::string reference;                           ///< "none-plain-fp32"
   std::string measure;                             ///< a metric of the result, or "loss"
-  std::optional<int64_t> timestep = std::nullopt;  ///< of "loss": the one that it is of
+  std::optional<int64_t> timestep = std::nullopt;  ///< the timestep, where the measure is a loss
   std::string unit;
   DifferenceScale scale = DifferenceScale::kLogRatio;
   bool gated = false;
@@ -142,7 +142,7 @@ struct QualityRow {
   std::optional<TestDesign> design;   ///< empty: nothing was tested
   std::optional<double> difference;
   std::optional<Interval> interval;       ///< of confidence 1 - 2 alpha
-  std::optional<double> degrees;          ///< of freedom
+  std::optional<double> degrees;          ///< the degrees of freedom
   std::optional<double> p;                ///< of "it differs by the margin or more": TOST
   std::optional<double> p_adjusted;       ///< by Holm among the tested rows
   std::optional<double> detectable;       ///< smallest true difference that these seeds would show
@@ -215,9 +215,9 @@ struct QualityStudy {
   std::vector<QualityGate> asked_gates;
   std::vector<QualityRange> asked_ranges;
   Looks looks;
-  double alpha = 0;  ///< of all looks together
+  double alpha = 0;  ///< the chance of a wrong verdict in all looks together
   double power = 0;
-  int64_t tests = 0;  ///< that share the alpha of the gates of this look by Holm
+  int64_t tests = 0;  ///< the number of tests that share the alpha of this look's gates
   int64_t resamples = 0;
   uint64_t seed = 0;
 };

@@ -122,21 +122,58 @@ std::string head(const QualityStudy& study) {
       fmt::format("# {}: quality of {}\n\n{}. Exit code {}{}.\n", verdict_name(study.verdict),
                   benchmarks(study), counts(study), static_cast<int>(exit_code_of(study)),
                   let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
+  text +=
+      "\nEach variant is compared with BASE: the runs of the same seeds without its rounding of "
+      "gradients, else those under none.\n";
   if (!study.reasons.empty()) text += '\n';
   for (const std::string& reason : study.reasons) text += fmt::format("- {}\n", plain(reason));
   return text + not_locked(study);
+}
+
+std::string_view next_words(QualityVerdict verdict) {
+  switch (verdict) {
+    case QualityVerdict::kPass:
+      return "";
+    case QualityVerdict::kInconclusive:
+      return "INCONCLUSIVE: add seeds, by the command of the runs with a larger --seeds and "
+             "--resume, and judge again.";
+    case QualityVerdict::kFail:
+      return "FAIL: the cost is proven, and more seeds will not change it; take another mode.";
+    case QualityVerdict::kNotComparable:
+      return "NOT COMPARABLE: run all variants on one machine with the same software, data and "
+             "settings.";
+    case QualityVerdict::kBaselineNeeded:
+      return "BASELINE NEEDED: run the same seeds under `--mode none` too.";
+  }
+  return "";
+}
+
+/// Says what to do, a line for each verdict of the page that asks for something.
+std::string next(const QualityStudy& study) {
+  std::set<QualityVerdict> verdicts{study.verdict};
+  for (const QualityRow& row : study.rows) {
+    if (row.gated) verdicts.insert(row.verdict.value_or(study.verdict));
+  }
+  for (const StepRow& row : study.steps) verdicts.insert(row.verdict.value_or(study.verdict));
+  for (const RangeRow& row : study.ranges) verdicts.insert(row.verdict);
+  std::string text;
+  for (const QualityVerdict verdict : verdicts) {
+    const std::string_view words = next_words(verdict);
+    if (!words.empty()) text += fmt::format("- {}\n", words);
+  }
+  return text.empty() ? "" : "\n## Next\n\n" + text;
 }
 
 /// Says which look at the runs of this study it is: seeds may be added as long as one is left.
 std::string which_look(const QualityStudy& study) {
   const Looks& looks = study.looks;
   const std::string share =
-      looks.declared == 1 ? "" : ", each with its share of " + format_number(study.alpha);
+      looks.declared == 1 ? "" : ", each of which has its share of " + format_number(study.alpha);
   const std::string which =
-      none_is_left(looks) ? "no look left" : fmt::format("look {}", looks.number);
+      none_is_left(looks) ? "No look is left" : fmt::format("This is look {}", looks.number);
   const char* halves = study.asked_gates.empty() || study.asked_ranges.empty()
                            ? ""
-                           : ", half of it the gates' and half the ranges'";
+                           : "; gates and ranges have half of it each";
   return fmt::format("{} of {} declared{}{}", which, looks.declared, share, halves);
 }
 
@@ -144,10 +181,12 @@ std::string how_judged(const QualityStudy& study) {
   const double alpha =
       alpha_of_a_family(study.alpha, study.looks.declared, study.asked_gates, study.asked_ranges);
   return fmt::format(
-      "\nA difference is over the seeds that both sides have, and positive is worse; of ratios it "
-      "is the geometric mean. An interval is that of {:g} %, by a t test over seeds. p is that of "
-      "two "
-      "one-sided tests (TOST), by Holm among {}, together at {}: {}.\n",
+      "\nA difference is that of the variant from BASE, over the seeds that both have; positive is "
+      "worse. For a ratio it is the geometric mean. An interval is that of {:g} %, by a t test "
+      "over "
+      "seeds. p is that of two one-sided tests (TOST), corrected by Holm for {}; PASS needs at "
+      "most "
+      "{}. {}.\n",
       100 * (1 - 2 * alpha), format_counted(study.tests, "test"), format_number(alpha),
       which_look(study));
 }
@@ -241,10 +280,16 @@ std::string power(const QualityStudy& study) {
                            {"seeds needed", Align::kRight, Fold::kIfEmpty},
                            {"correlation", Align::kRight},
                            {"test"},
-                           {"degrees", Align::kRight}};
+                           {"degrees of freedom", Align::kRight}};
+  constexpr const char* kSeedsNeeded =
+      " The seeds needed would decide with that power, were the difference and the spread what "
+      "these "
+      "seeds say.";
   MarkdownTable table(joined(named_columns(columns), mean_columns()));
+  bool needed = false;
   for (const QualityRow& row : study.rows) {
     if (!row.gated) continue;
+    needed = needed || !needed_cell(row).empty();
     const Row cells = {
         row.benchmark,
         row.variant,
@@ -259,16 +304,13 @@ std::string power(const QualityStudy& study) {
   if (table.empty()) return "";
   return fmt::format(
       "\n## What these seeds can show\n\n{}\nThe correlation is that of both sides across seeds. "
-      "Where it lies from 0 to 0.5 the test is Welch's, "
-      "elsewhere the paired one, as was declared before. The smallest detectable "
-      "difference is that with power {}, at the strictest step of Holm. The seeds needed would "
-      "decide with "
-      "that power, were the difference and the spread what these seeds say. BASE is the variant "
-      "beside "
-      "which a row is judged: the same without its rounding of gradients, else the same under "
-      "none, or none-plain-fp32 for one that has neither. Values "
-      "of both are means over seeds.{}\n",
-      table.text(), format_number(study.power), which_seeds(study));
+      "For one from 0 to 0.5 the test is Welch's, else "
+      "the paired one; this rule is fixed in advance. The smallest detectable "
+      "difference is that with power {}, at the strictest step of Holm.{} BASE is the "
+      "variant beside which a row is judged: the same without its rounding of gradients, else the "
+      "same under none, or none-plain-fp32 for one that has neither. Values of both are means over "
+      "seeds.{}\n",
+      table.text(), format_number(study.power), needed ? kSeedsNeeded : "", which_seeds(study));
 }
 
 using Chooses = std::function<bool(const QualityRow&)>;
@@ -362,11 +404,11 @@ std::string what_was_measured(const QualityStudy& study) {
                        {"distance"},
                        {"extractor"},
                        {"resize"},
-                       {"d", Align::kRight},
-                       {"N", Align::kRight},
+                       {"features", Align::kRight},
+                       {"samples", Align::kRight},
                        {"reference"},
-                       {"N of it", Align::kRight},
-                       {"its moments"}});
+                       {"images of it", Align::kRight},
+                       {"SHA-256 of its moments"}});
   for (const DistanceOrigin& one : study.distances) {
     table.add_row(
         {one.metric, one.name, extractor_cell(one), resize_cell(one), std::to_string(one.dimension),
@@ -392,7 +434,7 @@ std::string how_it_was_drawn(const QualityStudy& study) {
                        {"noise"},
                        {"precision"},
                        {"definition"},
-                       {"looks at"}});
+                       {"computed on"}});
   for (const DistanceOrigin& one : study.distances) {
     table.add_row(
         {one.metric, or_unknown(one.sampler),
@@ -416,8 +458,8 @@ std::string values(const QualityStudy& study) {
                        {"seed", Align::kRight},
                        {"metric"},
                        {"value", Align::kRight},
-                       {"its error", Align::kRight},
-                       {"N", Align::kRight},
+                       {"uncertainty", Align::kRight},
+                       {"samples", Align::kRight},
                        why_column("why not counted")});
   for (const DistanceValue& one : study.distance_values) {
     table.add_row({one.benchmark, one.variant, std::to_string(one.seed), one.metric,
@@ -426,7 +468,8 @@ std::string values(const QualityStudy& study) {
   }
   if (table.empty()) return "";
   return fmt::format(
-      "\n{}\nAn error is a standard error, or the interval of other samples of the same weights. "
+      "\n{}\nAn uncertainty is a standard error, or the interval of other samples of the same "
+      "weights. "
       "Seeds differ by more, so verdicts are on seeds alone.\n",
       table.text());
 }
@@ -442,8 +485,8 @@ std::string distances_markdown(const QualityStudy& study) {
 }  // namespace
 
 std::string quality_markdown(const QualityStudy& study) {
-  return finished_page(head(study) + gates(study) + ranges(study) + steps(study) + power(study) +
-                       others(study) + timesteps(study) + distances_markdown(study) +
+  return finished_page(head(study) + next(study) + gates(study) + ranges(study) + steps(study) +
+                       power(study) + others(study) + timesteps(study) + distances_markdown(study) +
                        sheets(study) + seeds(study) + runs(study) + std::string(kGlossaryLine));
 }
 

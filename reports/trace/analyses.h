@@ -109,10 +109,10 @@ struct QueueRow {
   double high = 0;
 };
 
-/// By the time on the device, longest first.
+/// Sorted by the time on the device, longest first.
 [[nodiscard]] std::vector<LaunchRow> launches_of(const Trace& trace);
 
-/// By the number of the stream.
+/// Sorted by the number of the stream.
 [[nodiscard]] std::vector<QueueRow> queues_of(const Trace& trace);
 
 /// Counts what stands in a queue and is not paired with a call: kernels, copies and fills alone.

@@ -39,8 +39,7 @@ Answer show_help(const CommandLine& line) {
 }
 
 const std::array kCommands{
-    Command{"list", command::kList, "", 0, 0,
-            "what can be run: suites, benchmarks, modes, baselines, gates",
+    Command{"list", command::kList, "", 0, 0, "list suites, benchmarks, modes, baselines and gates",
             "With --json it prints the whole resolved definitions and their hashes.", show_list},
     Command{"run", command::kRun, "ID", 1, 1, "train, measure, judge, report",
             "The result goes to files, a progress line to stderr, and a short verdict to stdout. "
@@ -77,24 +76,27 @@ const std::array kCommands{
             "that fits so closely give `run` --no-memory and --no-certificate. The table is "
             "Markdown.",
             fit_batches},
-    Command{"predict", command::kPredict, "ID", 1, 1,
-            "predict time and memory of other batch sizes from three that are trained",
-            "Every size is a run under every --mode, in a process of its own in DIR. The page goes "
-            "to stdout and to DIR/predict.md (with its figures in DIR/predict.json): time and peak "
-            "by batch with their intervals, every "
-            "owner's bytes per image, the batch from which larger ones gain little, the largest "
-            "within --memory, and the batch for which a mode overtakes the first one in the same "
-            "memory. With --check five more sizes are trained, one of them twice the largest; the "
-            "exit code is 1 if the time is predicted with an error above 10 % or the peak above "
-            "1 %.",
-            predict_batches},
+    Command{
+        "predict", command::kPredict, "ID", 1, 1,
+        "predict time and memory of other batch sizes from three that are trained",
+        "Every size is a run under every --mode, in a process of its own in DIR. The page goes "
+        "to stdout and to DIR/predict.md (with its figures in DIR/predict.json): time and peak "
+        "by batch with their intervals, every "
+        "owner's bytes per image, the batch from which larger ones gain little, the largest "
+        "within --memory, and the memory in which a mode, by a larger batch, becomes faster than "
+        "the first one. With --check five more sizes are trained, one of them twice the largest; "
+        "the "
+        "exit code is 1 if the time is predicted with an error above 10 % or the peak above "
+        "1 %.",
+        predict_batches},
     Command{
         "profile", command::kProfile, "ID", 1, 1,
         "show where a step's time and memory go, by operator and by layer, with a trace",
         "LibTorch's profiler follows some training steps. DIR/profile.md, which also goes to "
         "stdout, and DIR/profile.json have PyTorch's table of operators (key_averages), each "
         "operator joined with its gradient, every layer and block, the least time that each "
-        "operator would take on this machine (roofline), a step by a model of these peaks, the "
+        "operator would take on this machine (roofline), a step as a model predicts it from these "
+        "peaks, the "
         "network's demands (with --sampling those of drawing samples too), and what the profiler "
         "itself costs. "
         "DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
@@ -143,11 +145,13 @@ const std::array kCommands{
         "decide. Seeds may be added as often as --looks allows: quality.json, which --out and a "
         "suite's run write, keeps which runs were looked at, and each look has its share of the "
         "5 % of wrong verdicts. Without --out a look is forgotten, and the output says so. "
-        "Where ranges are judged too, gates have half of it and ranges the other half. The margin "
+        "Where ranges are judged too, gates have half of these 5 % and ranges the other half. The "
+        "margin "
         "is the definition's, else the metric's "
         "(reports/result/metrics.md); distances need at least 5 seeds. Other work, or another "
         "machine, is not comparable. A lossless mode must also have the bits of "
-        "none, and a lossy one bounded gradients, where that was measured. The output of "
+        "none, and the gradient error of a lossy one must keep its bound, where that was measured. "
+        "The output of "
         "`noisemark fid RUN/samples/pictures REFERENCE --json` becomes a metric of a run when "
         "it is kept as RUN/distances/NAME.json.",
         judge_seeds},

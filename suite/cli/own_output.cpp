@@ -40,9 +40,8 @@ struct Keeping {
   Names folders = {};  ///< folders in it whose files are kept too
 };
 
-constexpr std::array kSuiteFiles = {"suite.json", "report.md",    "report.html",
-                                    "sweep.md",   "sweep.json",   "sweep.html",
-                                    "predict.md", "predict.json", "predict.html"};
+constexpr std::array kSuiteFiles = {"suite.json", "report.md",  "report.html",  "sweep.md",
+                                    "sweep.html", "predict.md", "predict.json", "predict.html"};
 constexpr std::array kQualityFiles = {"quality.json", "quality.md", "quality.html"};
 constexpr std::array kSamplingFiles = {"sampling.json", "samples.npy", "sheet.png"};
 constexpr std::array kProfileFiles = {reports::kProfileFile, "profile.md", "profile.html",
@@ -298,7 +297,7 @@ void require_own_file(const Command& command, const CommandLine& line, const fs:
     if (!found) continue;
     throw refusal(out,
                   *found == out ? "a file that the command reads"
-                                : fmt::format("which the command reads as {}", found->string()),
+                                : fmt::format("the command reads it as {}", found->string()),
                   kAnother);
   }
   require_replaceable(line, command.bit, out, "");
@@ -322,7 +321,7 @@ void require_own_folder(const Command& command, const CommandLine& line, const f
     for (const std::string& path : option_values(bound.member)) {
       const fs::path file = plain_path(path);
       if (file.parent_path() != plain_path(out) || !is_kept(file)) continue;
-      throw refusal(out, fmt::format("which loses {} by --force", file.filename().string()),
+      throw refusal(out, fmt::format("--force would remove {} from it", file.filename().string()),
                     "another folder");
     }
   }

@@ -114,6 +114,10 @@ std::vector<std::string> row_of(const PlannedRun& plan, const reports::BatchFit&
           found.next_peak_bytes ? reports::format_bytes(*found.next_peak_bytes) : found.next_words};
 }
 
+constexpr const char* kWhatFits =
+    "\nA batch fits if its steady step holds at most this much memory of all owners; what a driver "
+    "and its libraries hold comes on top. Nothing is extrapolated.\n";
+
 reports::BatchFit fit_one(const RunOptions& options, const PlannedRun& plan, int64_t memory_bytes,
                           const InterruptGuard& interrupt) {
   configure_process(plan.spec);
@@ -152,11 +156,11 @@ Answer fit_batches(const CommandLine& line) {
     largest = std::max(largest, found.batch);
     table.add_row(row_of(plan, found));
   }
-  answer.text = deliver(line.options,
-                        reports::finished_page(fmt::format(
-                            "# Largest batch of {} within {}: {}\n\n{}", plans.front().id,
-                            reports::format_bytes(memory_bytes),
-                            largest > 0 ? std::to_string(largest) : "none fits", table.text())));
+  answer.text = deliver(line.options, reports::finished_page(fmt::format(
+                                          "# Largest batch of {} within {}: {}\n\n{}{}{}",
+                                          plans.front().id, reports::format_bytes(memory_bytes),
+                                          largest > 0 ? std::to_string(largest) : "none fits",
+                                          table.text(), kWhatFits, reports::kGlossaryLine)));
   return answer;
 }
 

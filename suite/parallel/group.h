@@ -69,7 +69,7 @@ class Group {
   /// Throws Error, exit code 3, on every rank when one has another `value` than rank 0.
   void require_equal(const std::string& what, const std::string& value);
 
-  /// Since the beginning.
+  /// Returns what was exchanged since the beginning.
   [[nodiscard]] virtual Traffic traffic() const = 0;
   /// A sum did not come to its end.
   [[nodiscard]] virtual bool failed() const = 0;

@@ -211,10 +211,10 @@ ExitCode run_one(const SeriesRun& run, const fs::path& folder, bool to_replace) 
 
 /// Empty where the run's result, or that there is none, tells how it ended.
 std::string why_not_run(ExitCode code, const fs::path& folder) {
-  if (code == ExitCode::kCannotRunHere) return error_status(code);
   const bool no_result = !fs::exists(folder / "result.json") || holds_replacement(folder);
-  if (code == ExitCode::kInterrupted && no_result) return "interrupted";
-  return "";
+  const bool told =
+      code == ExitCode::kCannotRunHere || (code == ExitCode::kInterrupted && no_result);
+  return told ? error_status(code) : "";
 }
 
 }  // namespace

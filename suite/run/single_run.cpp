@@ -501,7 +501,9 @@ class SingleRun {
     result_.gates = reports::evaluate_gates(result_, rules, run_.training.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);
     if (!run_.interrupted.empty()) {
-      result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {run_.interrupted}};
+      result_.exit = {static_cast<int>(ExitCode::kInterrupted),
+                      error_status(ExitCode::kInterrupted),
+                      {run_.interrupted}};
     }
     if (definition.unlocked) result_.exit.reasons.push_back(unlocked_words(definition));
   }

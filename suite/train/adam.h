@@ -55,11 +55,10 @@ class Adam {
   /// does before every repetition. `found_inf` as for step().
   void issue(const at::Tensor& found_inf);
   void prepare_issued();
-  /// After every repetition.
+  /// Called after every repetition.
   void count_issued() { ++steps_taken_; }
 
   [[nodiscard]] double learning_rate(int64_t step) const;
-  [[nodiscard]] int64_t steps_taken() const { return steps_taken_; }
   /// Whole, those of all parameters; but a parameter of which no piece is updated may have none.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
   void release_gradients();

@@ -15,6 +15,17 @@
 #include "suite/config/definition.h"
 
 namespace noisemark::suite {
+namespace {
+
+std::string precisions_of_any_device() {
+  std::string names;
+  for (const PrecisionName& row : kPrecisions) {
+    if (!row.needs_cuda) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return names;
+}
+
+}  // namespace
 
 Precision parse_precision(std::string_view name, at::Device device) {
   const auto known = std::find_if(kPrecisions.begin(), kPrecisions.end(),
@@ -24,7 +35,8 @@ Precision parse_precision(std::string_view name, at::Device device) {
                     reports::accepted_names(name, names_in(kPrecisions)));
   }
   if (known->needs_cuda && !device.is_cuda()) {
-    throw bad_input("--precision", "", std::string(name), "needs a CUDA device; fp32 or bf16 here");
+    throw bad_input("--precision", "", std::string(name),
+                    "a CUDA device, or one of: " + precisions_of_any_device());
   }
   Precision precision;
   precision.name = name;

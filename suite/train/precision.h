@@ -59,7 +59,7 @@ class LossScaler {
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
   /// Divides gradients by the scale in place. Returns a scalar: 1 if any was not finite, else 0.
   [[nodiscard]] at::Tensor unscale(const std::vector<at::Tensor>& gradients);
-  /// After the optimizer's step.
+  /// Follows the optimizer's step.
   void update(const at::Tensor& found_inf);
 
   /// Waits for the device.

@@ -319,7 +319,7 @@ def test_slurm_array(runner: Runner) -> None:
     status, output = answer("report", "out")
     assert status == 0 and "out/report.md" in output, output
     report = (runner.checkout / "out/report.md").read_text()
-    assert "# CUSTOM: gmm16\n\n0 of 2 runs passed, 2 custom." in report and "part-2/gmm16@cpu" in report, report
+    assert "# CUSTOM: gmm16\n\n2 of 2 runs ended, 2 custom (no gate failed" in report and "part-2/gmm16@cpu" in report, report
     shutil.copytree(runner.checkout / "out/part-2", runner.checkout / "out/part-3")
     status, output = answer("table", "out")
     assert status == 2 and "part 2 of gmm16 a second time" in output, output

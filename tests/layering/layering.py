@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves the arrows between the folders from the #include lines, and that docstrings of Python are sentences.
+"""Proves the arrows between the folders from the #include lines, and that docstrings and comments are no fragments.
 
 The arrows stand in READMEs, in tables with the columns "folder" and "uses". A row names the folders of its table that the
 files of its folder include, and, in suite/, those of the first README too. It may name only rows above it: no circles.
@@ -20,7 +20,8 @@ NAME = re.compile(r"[a-z_]+")
 CODE = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
-FRAGMENT = re.compile(r"(Of|What|Who|Where|Whether|Which|How)\b")
+FRAGMENT = re.compile(r"(Of|What|Who|Where|Whether|Which|How|That)\b")
+COMMENT = re.compile(r"^\s*//[/!]?(?!<)\s?(.*)$")
 STANDARD = re.compile(r"^[a-z_]+$")
 # Folders with a short list of libraries may include these beside the standard library and, memopt, LibTorch.
 LIBRARIES = {
@@ -133,6 +134,17 @@ def fragments_in(text: str) -> list[tuple[int, str]]:
     return [(line, said.splitlines()[0]) for line, said in words if FRAGMENT.match(said)]
 
 
+def comment_fragments_in(lines: list[str]) -> list[tuple[int, str]]:
+    """Returns line and beginning of every block of C++ comments that begins as a fragment does."""
+    found, inside = [], False
+    for number, line in enumerate(lines, 1):
+        comment = COMMENT.match(line)
+        if comment and not inside and FRAGMENT.match(comment[1]):
+            found.append((number, comment[1]))
+        inside = bool(comment)
+    return found
+
+
 def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
     """Returns the number of includes looked at, and what is wrong."""
     arrows, count, errors = Arrows(root), 0, []
@@ -146,7 +158,9 @@ def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
             if misplaced := arrows.misplaced(path):
                 errors.append(f"{path}: {misplaced}")
                 continue
-            for number, line in enumerate(file.read_text().splitlines(), 1):
+            lines = file.read_text().splitlines()
+            errors += [f"{path}:{line}: {words} (a sentence)" for line, words in comment_fragments_in(lines)]
+            for number, line in enumerate(lines, 1):
                 if match := INCLUDE.match(line):
                     count += 1
                     if error := check_include(arrows, root, path, *match.groups()):
@@ -237,6 +251,9 @@ def self_test() -> list[str]:
     for words, is_fragment in (("Of the file.", True), ("Whether it is\nthere.", True), ("Returns of each its size.", False)):
         if bool(fragments_in(f'def f():\n    """{words}"""\n')) != is_fragment:
             wrong.append(f"docstring {words!r}: {'not noticed' if is_fragment else 'refused'}")
+        comments = [f"/// {line}" for line in words.splitlines()]
+        if bool(comment_fragments_in(comments)) != is_fragment:
+            wrong.append(f"comment {words!r}: {'not noticed' if is_fragment else 'refused'}")
     return wrong
 
 

@@ -24,7 +24,7 @@ class EventLog {
   /// After `step` steps, in which the training has seen so many images.
   void eval_start(int64_t step, int64_t samples_seen);
   void eval_stop(const reports::Evaluation& evaluation);
-  /// After `step` steps.
+  /// Notes the machine after `step` steps.
   void machine_state(int64_t step, const reports::EventMetadata& figures);
   /// `status`: "success", or "aborted" for a run that ended early.
   void run_stop(const std::string& status, int64_t samples_seen);

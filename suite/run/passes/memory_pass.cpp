@@ -135,7 +135,7 @@ reports::BatchFit answer(Peaks& peaks, int64_t memory_bytes, int64_t fits,
   fit.batch = fits * peaks.accumulation();
   if (fits > 0) fit.peak_bytes = peaks.at(fits);
   if (!next) {
-    fit.next_words = "all of the data fit";
+    fit.next_words = "no larger batch: all data are in it";
   } else if (peaks.at(*next) == kMoreThanAny) {
     fit.next_words = peaks.of(*next).why_none;
   } else {

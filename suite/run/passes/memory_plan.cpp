@@ -114,7 +114,7 @@ std::string treatment_words(const TreatmentPlan& plan, ValueId id) {
     case memopt::Source::kEncoded:
       return fmt::format("encoded by {}", treatment.codec->name());
     case memopt::Source::kMadeAgain:
-      return treatment.light ? "made again, twice where that holds less" : "made again";
+      return treatment.light ? "recomputed, twice where that holds less" : "recomputed";
     case memopt::Source::kSliced:
       return "a part is kept";
     case memopt::Source::kModel:
@@ -234,10 +234,9 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row({"recorded step, which keeps everything",
                  fmt::format("{} ms", reports::format_ms(plan.recorded_step_s))});
   table.add_row({"predicted step", step_words(plan, answer.point)});
-  table.add_row(
-      {"lower bound of what is added, were each storage treated by itself", bound_words(answer)});
-  table.add_row({"gap", gap_words(answer)});
-  table.add_row({"choices of options by block", answer.exact ? "all were tried" : "searched"});
+  table.add_row({"least time that any plan adds (lower bound)", bound_words(answer)});
+  table.add_row({"added above that bound", gap_words(answer)});
+  table.add_row({"choices for the blocks", answer.exact ? "all were tried" : "some were searched"});
   add_error_rows(plan, table);
   table.add_row(
       {"smallest budget that can be met", memopt::spell_at_least(plan.planner->smallest_bytes())});
@@ -251,10 +250,14 @@ std::string verdict_words(const MemoryPlan& plan) {
   if (!plan.answer) return "";
   const bool peak = plan.budget.target == BudgetTarget::kPeak;
   const PlanPoint& point = plan.answer->point;
-  return fmt::format("The plan keeps {} at {} of {}; a step is predicted to take {}.\n\n",
-                     peak ? "peak_bytes" : "peak_saved_bytes",
-                     format_bytes(peak ? point.peak_bytes : point.peak_saved_bytes),
-                     format_bytes(plan.budget.bytes), step_words(plan, point));
+  return fmt::format(
+      "The plan keeps {} at {} of the budget's {}; a step is predicted to take {} ms, {} longer "
+      "than "
+      "one that keeps everything.\n\n",
+      peak ? "peak_bytes" : "peak_saved_bytes",
+      format_bytes(peak ? point.peak_bytes : point.peak_saved_bytes),
+      format_bytes(plan.budget.bytes), reports::format_ms(predicted_step_s(plan, point)),
+      reports::format_percent(predicted_step_s(plan, point) / plan.recorded_step_s - 1));
 }
 
 }  // namespace
@@ -263,12 +266,13 @@ std::string memory_plan_text(const MemoryPlan& plan) {
   std::string text =
       fmt::format("# Plan of {}, {}\n\n{}", plan.id, plan.variant, verdict_words(plan));
   if (plan.answer) text += answer_table(plan) + "\n";
-  text += "## Pareto curve\n\n" + curve_table(plan);
-  if (!plan.answer) return reports::finished_page(text);
+  text += "## Pareto curve\n\nNo plan has both less memory and less time than one of these.\n\n" +
+          curve_table(plan);
+  if (!plan.answer) return reports::finished_page(text + std::string(reports::kGlossaryLine));
   const TreatmentPlan treatment = plan.planner->plan(plan.answer->point);
   text += "\n## Blocks\n\n" + segments_table(*plan.planner, plan.answer->point);
   text += "\n## Saved storages\n\n" + storages_table(treatment);
-  return reports::finished_page(text);
+  return reports::finished_page(text + std::string(reports::kGlossaryLine));
 }
 
 }  // namespace noisemark::suite

@@ -101,10 +101,11 @@ std::pair<reports::Verdict, std::string> judge(const SideBySide& trained) {
                         "{}.",
                         itself.step, itself.tensor)};
   }
-  return {reports::Verdict::kPass,
-          fmt::format("Loss, gradients and weights ({} tensors) are bitwise those of mode none "
-                      "after steps {}.",
-                      trained.mode.digests.front().size(), fmt::join(trained.compared, ", "))};
+  return {
+      reports::Verdict::kPass,
+      fmt::format("Loss, gradients and weights ({} tensors) have the same bits as under mode none "
+                  "after steps {}.",
+                  trained.mode.digests.front().size(), fmt::join(trained.compared, ", "))};
 }
 
 }  // namespace

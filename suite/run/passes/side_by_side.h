@@ -32,7 +32,7 @@ struct SideBySide {
   Evidence mode;
   Evidence none;
   Evidence none_again;
-  /// After the last round, first steps included. A budget of all bytes is not judged.
+  /// Was made after the last round, first steps included. A budget of all bytes is not judged.
   memopt::PlannedModeReport mode_report;
 };
 

@@ -194,7 +194,7 @@ class Pass {
     samples.exposed_s.push_back(rank_->exchanged().exposed_s);
   }
 
-  /// Between two steps, now and then and after the last one.
+  /// Notes the machine between two steps, now and then, and after the last one.
   void note_machine(int64_t done) {
     if (options_.events == nullptr) return;
     const bool due = seconds_since(noted_) >= kSecondsBetweenMachineStates;

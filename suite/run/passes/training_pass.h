@@ -34,10 +34,11 @@ struct TrainingOutcome {
   reports::Determinism determinism;
   reports::Finiteness finiteness;
   reports::TrainingMemory memory;
-  std::string noise_sha256;             ///< of one rank's first step; empty without ranks
-  Traffic exchanged;                    ///< by one rank in its last step
+  std::string
+      noise_sha256;   ///< the checksum of the noise of one rank's first step; empty without ranks
+  Traffic exchanged;  ///< by one rank in its last step
   int64_t expected_bytes = 0;           ///< of that, by formula
-  std::vector<Pipeline::Stage> stages;  ///< of a pipeline
+  std::vector<Pipeline::Stage> stages;  ///< the stages of a pipeline
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it

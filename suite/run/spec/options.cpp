@@ -254,13 +254,13 @@ constexpr std::array kRows{
         {kRun, "resume", "",
          "continue the run in --out from its checkpoint; a finished run stays as it is"},
         at<&RunOptions::resume>},
-    OptionRow<RunOptions>{{kSweep | kPredict, "resume", "",
-                           "continue the sweep in --out; finished cells stay as they are"},
-                          at<&RunOptions::resume>},
+    OptionRow<RunOptions>{
+        {kSweep | kPredict, "resume", "", "continue in --out; what is finished stays as it is"},
+        at<&RunOptions::resume>},
     OptionRow<RunOptions>{
         {kTrained | kProfile | kPaced, "deterministic", "", "use deterministic algorithms only"},
         at<&RunOptions::deterministic>},
-    OptionRow<RunOptions>{{kTrained, "no-memory", "", "leave out the memory pass"},
+    OptionRow<RunOptions>{{kRun | kSweep, "no-memory", "", "leave out the memory pass"},
                           at<&RunOptions::memory>},
     OptionRow<RunOptions>{
         {kTrained, "memory-snapshot", "",
@@ -272,7 +272,7 @@ constexpr std::array kRows{
         {kTrained, "no-certificate", "",
          "do not train a memory mode beside none, so that there is no certificate and no overhead"},
         at<&RunOptions::certificate>},
-    OptionRow<RunOptions>{{kTrained, "fit-memory", "SIZE",
+    OptionRow<RunOptions>{{kRun | kSweep, "fit-memory", "SIZE",
                            "find the largest batch whose steady step takes at most SIZE"},
                           fit_memory},
     OptionRow<RunOptions>{

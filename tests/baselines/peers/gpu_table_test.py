@@ -276,7 +276,7 @@ class GpuTableTest(unittest.TestCase):
         self.assertEqual((row.measured, row.verdict), ("4.10 (1230 and 300)", "reached"))
         self.assertEqual(fit_rows(FIT.replace("1,230", "1,199"), "x", "c")[0].verdict, "missed")
         self.assertEqual(fit_rows(FIT.replace(" 300 ", " 0 "), "x", "c")[0].verdict, "not measured")
-        more = FIT.replace("1,230 | 7.99 GiB | 8.01 GiB", "1,230 | 7.99 GiB | all of the data fit")
+        more = FIT.replace("1,230 | 7.99 GiB | 8.01 GiB", "1,230 | 7.99 GiB | no larger batch: all data are in it")
         self.assertEqual(fit_rows(more, "x", "c")[0].verdict, "not measured", "there may be room for more")
 
     def test_a_command_that_fails_has_a_row_and_the_others_go_on(self) -> None:

@@ -95,7 +95,7 @@ TEST(Calibration, refuses_to_gate_while_the_rate_of_false_alarms_may_be_high) {
 }
 
 TEST(Calibration, refuses_to_gate_above_a_floor_of_five_percent) {
-  EXPECT_NE(summarize(calibration_of(40, 0, 0.006)).refusal.find("leaves no gate"),
+  EXPECT_NE(summarize(calibration_of(40, 0, 0.006)).refusal.find("is too wide for any gate"),
             std::string::npos);
 }
 

@@ -39,12 +39,14 @@ Profile profile() {
 
 TEST(Limit, names_what_bounds_most_of_a_step_and_where_the_most_is_to_be_won) {
   EXPECT_EQ(limit_words(profile()),
-            "compute, which bounds operators of 60.0 % of a step, while memory bounds those of "
-            "20.0 %; with every operator at its roof a step would take 40.0 % of its time, and the "
-            "most is to be won at aten::addmm: 30.0 % of a step");
+            "compute: operators that it bounds take 60.0 % of a step, those that memory bounds "
+            "20.0 %. If every operator were as fast as the machine's measured peaks allow (its "
+            "roof), a step would take 40.0 % of its time. The most is to be won at aten::addmm, "
+            "all its shapes together: 30.0 % of a step");
   Profile other = profile();
   other.roofline.operators.front().compute_bound = false;
-  EXPECT_TRUE(limit_words(other).starts_with("memory, which bounds operators of 80.0 % of a step"));
+  EXPECT_TRUE(
+      limit_words(other).starts_with("memory: operators that it bounds take 80.0 % of a step"));
 }
 
 /// The same step with convolutions, a norm and an activation function in the place of the rest.
@@ -68,7 +70,7 @@ TEST(Limit, proposes_baselines_by_what_their_operators_take_beyond_their_roof) {
   EXPECT_DOUBLE_EQ(all[1].beyond_frac(), 0.20);
   EXPECT_TRUE(limit_words(tried).ends_with(
       ". Try `--baseline fused` first: normalizations and activation functions take 30.0 % of a "
-      "step, and 9.0 % at their roof"))
+      "step, and would take 9.0 % at their roof"))
       << limit_words(tried);
   EXPECT_NE(proposals_section(tried).find("| `--baseline channels-last` | convolutions"),
             std::string::npos)
@@ -104,7 +106,7 @@ TEST(Limit, is_the_host_where_a_gpu_waits_for_it) {
   Profile waiting = profile();
   waiting.layers = {{"a", 3, 0, 0, 90'000'000, 90'000'000}};
   EXPECT_TRUE(limit_words(waiting).starts_with(
-      "the host, for which the GPU waits in 40.0 % of a step; compute, which bounds"))
+      "the host, for which the GPU waits in 40.0 % of a step; compute: operators that it bounds"))
       << "three steps of 60 ms on the device, of 100 ms each";
   waiting.layers.front().forward_device_ns += 90'000'000;
   EXPECT_TRUE(limit_words(waiting).starts_with("compute"));

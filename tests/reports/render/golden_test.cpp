@@ -129,7 +129,7 @@ TEST(Golden, table_of_largest_batches_has_these_bytes) {
   Result none = test::full_result();
   none.batch_fit = fits;
   Result echo = test::result_under_echo();
-  echo.batch_fit = {2048 * kMiB, "", 128, 1999 * kMiB, {}, "all of the data fit"};
+  echo.batch_fit = {2048 * kMiB, "", 128, 1999 * kMiB, {}, "no larger batch: all data are in it"};
   Result silent = test::result_under_echo();
   silent.identity.mode = "gist";
   Result stopped = test::result_under_echo();

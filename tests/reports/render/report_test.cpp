@@ -94,7 +94,7 @@ TEST(Report, never_shows_a_rate_without_saying_that_the_run_was_not_steady) {
   EXPECT_FALSE(has(rendered(result), "not steady"));
   result.protocol.warmup_stable = false;
   const std::string report = rendered(result);
-  EXPECT_TRUE(has(report, "images/s** (not steady)")) << report;
+  EXPECT_TRUE(has(report, "images/s** (not steady: no end of the warm-up was found, ")) << report;
   EXPECT_TRUE(has(report, "**no end of the warm-up was found**")) << report;
   EXPECT_FALSE(has(report, "are warm-up and left out")) << report;
   const std::string table = side_by_side({{"one", result}}, Verdicts::kShown);
@@ -376,7 +376,10 @@ TEST(Report, shows_samples_with_all_that_decides_what_they_are) {
       text, "| averaged (EMA), after step 600, SHA-256 `" + result.determinism.ema_sha256 + "` |"))
       << text;
   EXPECT_TRUE(has(text, "| drawn, seed 7 ")) << text;
-  EXPECT_TRUE(has(text, "says `noisemark fid`, where somebody kept it in `distances/`")) << text;
+  EXPECT_TRUE(has(
+      text,
+      "`noisemark quality` judges such distances over seeds, where they are kept in `distances/`"))
+      << text;
   result.definition =
       R"({"diffusion":{"timesteps":1000},"sample":{"sampler":"ddpm","ddpm_variance":"large"}})";
   EXPECT_TRUE(has(rendered(result), "| ddpm, 1000 steps, variance large "));

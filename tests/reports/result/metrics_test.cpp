@@ -137,7 +137,7 @@ TEST(Metrics, have_one_row_each) {
 
 /// format_quantity() writes other words for these, or none.
 TEST(Metrics, have_units_that_pages_keep_beside_their_numbers) {
-  const std::set<std::string_view> converted = {"bytes", "frac", "count", "1", "of each"};
+  const std::set<std::string_view> converted = {"bytes", "frac", "count", "1", "its column's"};
   for (const MetricRow& row : metric_table()) {
     EXPECT_TRUE(is_unit(row.unit) || converted.contains(row.unit)) << row.name;
   }

@@ -257,7 +257,7 @@ TEST(RangeGate, of_too_few_seeds_claims_nothing) {
   const auto runs = test::seeds_of("none", {0.1, 0.1001, 0.1002});
   const RangeRow row = judge_range_row(pointers(runs), {"val_loss", 0.05, 0.2}, {1000, 1, 0.9});
   EXPECT_EQ(row.verdict, QualityVerdict::kInconclusive);
-  EXPECT_EQ(row.words, "3 of at least 5 seeds");
+  EXPECT_EQ(row.words, "3 seeds, and a range needs at least 5");
 }
 
 TEST(RangeGate, of_survivors_alone_claims_nothing) {

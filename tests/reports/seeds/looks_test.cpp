@@ -139,7 +139,7 @@ TEST_F(KeptLooks, go_on_where_seeds_are_added) {
   EXPECT_EQ(look_at(seeds(5)).looks.number, 2);
   const QualityStudy third = look_at(seeds(9));
   EXPECT_EQ(third.looks.number, 3);
-  EXPECT_NE(quality_markdown(third).find("no look left of 2 declared"), std::string::npos);
+  EXPECT_NE(quality_markdown(third).find("No look is left of 2 declared"), std::string::npos);
   EXPECT_EQ(look_at(seeds(5)).looks.number, 2) << "as they were judged then";
 }
 
