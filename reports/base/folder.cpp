@@ -14,6 +14,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "reports/base/streams.h"
 #include "reports/base/system_error.h"
 
@@ -91,7 +92,9 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
     std::error_code ignored;
     if (std::filesystem::exists(folder, ignored) &&
         !std::filesystem::is_directory(folder, ignored)) {
-      throw bad_input(folder.string(), "", "is not a folder", "a folder");
+      const std::string kind = why_no_file(folder);
+      throw bad_input(folder.string(), "", "is " + (kind.empty() ? "a file" : kind),
+                      "a folder, or a free name");
     }
     make_folder(folder);
     descriptor_ = open_folder(folder);

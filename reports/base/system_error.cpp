@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <ios>
@@ -83,6 +84,11 @@ Error error_of(const std::system_error& error) {
 }
 
 Error not_written(const fs::path& path, int cause) {
+  std::error_code unknown;
+  if (cause == ENOENT && path.has_parent_path() && fs::is_directory(path.parent_path(), unknown)) {
+    return {ExitCode::kCannotWrite,
+            path.string() + ": cannot be written: its folder takes nothing new"};
+  }
   return error_of(
       fs::filesystem_error("cannot write", path, std::error_code(cause, std::generic_category())));
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
@@ -204,7 +205,12 @@ std::vector<Finding> check_profiles(const fs::path& path) {
   for (const fs::path& folder : result_folders(path, &named_by_others)) {
     const fs::path file = profile_in(folder);
     or_lost(file, &findings, [&] {
-      if (fs::exists(file)) (void)parse_profile(read_file(file), file);
+      if (is_named(file)) {
+        (void)parse_profile(read_file(file), file);
+      } else if (is_named(fs::path(file).replace_extension(".md"))) {
+        findings.push_back(
+            {file.string(), "profile", "profile.md is rendered from it and it is not there"});
+      }
     });
   }
   return findings;

@@ -130,6 +130,7 @@ void write_suite(const fs::path& folder, const Suite& suite) {
   json["folders"] = suite.names;
   json["earlier"] = suite.earlier;
   json["not_run"] = suite.not_run;
+  if (!suite.causes.empty()) json["causes"] = suite.causes;
   if (!suite.judged.empty()) json["judged"] = suite.judged;
   if (const auto& part = suite.part) {
     json["part"] = {{"suite", part->suite},
@@ -166,6 +167,7 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   require_folders_below(file, suite.names);
   read("earlier", suite.earlier);
   read("not_run", suite.not_run);
+  if (tree.contains("causes")) read("causes", suite.causes);
   std::vector<std::string> judged;
   if (tree.contains("judged")) read("judged", judged);
   suite.judged = {judged.begin(), judged.end()};
@@ -194,6 +196,8 @@ std::vector<SuiteRun> suite_runs(const fs::path& folder, const Suite& suite) {
       run.lost = not_run->second;
     } else {
       run.lost = why_lost(folder / name, earlier == suite.earlier.end() ? "" : earlier->second);
+      const auto cause = suite.causes.find(name);
+      if (!run.lost.empty() && cause != suite.causes.end()) run.lost += ": " + cause->second;
     }
     runs.push_back(std::move(run));
   }

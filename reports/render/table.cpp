@@ -263,8 +263,11 @@ std::string unfinished_words(const std::vector<NamedResult>& results) {
   std::string text;
   for (const auto& [name, result] : results) {
     std::vector<std::string> words;
-    if (!is_finished(result)) words = result.exit.reasons;
-    if (!is_finished(result) && words.empty()) words.push_back(result.exit.status);
+    if (!is_finished(result)) {
+      words = result.exit.reasons;
+      const std::string& status = result.exit.status;
+      if (words.empty() || !words.front().starts_with(status)) words.insert(words.begin(), status);
+    }
     const Metric* loss = find_metric(result, "val_loss");
     if (loss != nullptr && !loss->value && !loss->missing_reason.empty())
       words.push_back("no val loss: " + loss->missing_reason);

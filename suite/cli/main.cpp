@@ -16,6 +16,7 @@
 #include "reports/base/error.h"
 #include "reports/base/streams.h"
 #include "suite/cli/commands.h"
+#include "suite/environment/child.h"
 #include "suite/environment/environment.h"
 #include "suite/environment/processor.h"
 #include "suite/run/passes/failure.h"
@@ -32,6 +33,7 @@ ExitCode guarded(const Action& action) {
   } catch (const std::exception& error) {
     const noisemark::suite::Failure failure = noisemark::suite::failure_of(error);
     noisemark::reports::say_on_stderr(failure.message);
+    noisemark::suite::tell_cause(failure.message);
     return failure.code;
   }
 }

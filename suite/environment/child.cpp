@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <system_error>
 
 namespace noisemark::suite {
@@ -80,6 +82,7 @@ pid_t start_child(ChildCommand command) {
   if (child == 0) {
     // Nothing but calls that are safe after fork() in a process with threads.
     const bool ready = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+                       (command.kept < 0 || fcntl(command.kept, F_SETFD, 0) == 0) &&
                        (log == nullptr || take_streams(log));
     if (ready) execvpe(command.program.c_str(), words.data(), variables.data());
     report.send(errno == 0 ? ESRCH : errno);
@@ -90,6 +93,32 @@ pid_t start_child(ChildCommand command) {
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   throw std::system_error(cause, std::generic_category(), command.program);
+}
+
+Cause::Cause() {
+  if (pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    throw std::system_error(errno, std::generic_category(), "pipe2");
+  }
+}
+
+Cause::~Cause() {
+  for (const int end : ends_) close(end);
+}
+
+std::string Cause::words() const {
+  std::string words(size_t{1} << 12U, '\0');
+  const ssize_t got = read(ends_[0], words.data(), words.size());  // waits for nobody
+  words.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return words;
+}
+
+void tell_cause(const std::string& words) noexcept {
+  const char* number = std::getenv(Cause::kVariable);
+  if (number == nullptr) return;
+  const int descriptor = std::atoi(number);
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode)) return;
+  (void)!write(descriptor, words.data(), words.size());
 }
 
 }  // namespace noisemark::suite

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,7 +17,30 @@ struct ChildCommand {
   /// The file to which both of its streams are appended, and then it has no input; empty: it
   /// shares this process's streams.
   std::filesystem::path log = {};
+  int kept = -1;  ///< a descriptor that the program keeps under its number; -1: none
 };
+
+/// Carries to a process why another program of ours that it started has failed.
+class [[nodiscard]] Cause {
+ public:
+  /// Throws std::system_error.
+  Cause();
+  ~Cause();
+  Cause(const Cause&) = delete;
+  Cause& operator=(const Cause&) = delete;
+  /// The descriptor that the program keeps, of which kVariable tells it.
+  [[nodiscard]] int kept() const { return ends_[1]; }
+  /// Returns what a program that has ended told; empty where it told nothing.
+  [[nodiscard]] std::string words() const;
+
+  static constexpr const char* kVariable = "NOISEMARK_CAUSE";
+
+ private:
+  std::array<int, 2> ends_ = {-1, -1};
+};
+
+/// Tells the words to the process that waits for them, if one does.
+void tell_cause(const std::string& words) noexcept;
 
 /// Starts a process that does not outlive the thread which started it: the kernel kills it when
 /// this process ends in whatever way. Returns its number once the program runs, so that no signal

@@ -112,24 +112,36 @@ std::vector<std::string> environment_with(const Variables& variables) {
   return all;
 }
 
-ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
-                      const std::filesystem::path& out, const Variables& variables) {
-  std::vector<std::string> arguments = child_arguments(options, plan, out);
-  arguments.insert(arguments.begin(), options.argv.empty() ? "noisemark" : options.argv.front());
-  const auto ended_before = processes_ended_for_memory();
-  const pid_t child = start_child({"/proc/self/exe", arguments, environment_with(variables)});
-  forward_interrupts_until_end_of(child);
-  const int status = wait_status_of(child);
-  const bool ended_for_memory = ended_before && processes_ended_for_memory() > ended_before;
-  const ChildEnd end = end_of_child(status, ended_for_memory);
-  if (!end.words.empty()) reports::say_on_stderr(end.words);
-  return end.code;
-}
-
 namespace {
 
 namespace fs = std::filesystem;
 using ResultsByName = std::map<std::string, reports::Result>;
+
+/// Runs one plan of several in a process of its own (this very program), so that no run inherits
+/// another's memory, caches or settings. Standard output and error are shared, and an interrupt of
+/// this process, which must hold an InterruptGuard, goes on to it. `variables` are set in its
+/// environment, which is this process's otherwise. Returns how it ended and why it failed; a signal
+/// that killed it is said on standard error.
+ChildEnd run_in_child(const RunOptions& options, const PlannedRun& plan,
+                      const std::filesystem::path& out, Variables variables) {
+  std::vector<std::string> arguments = child_arguments(options, plan, out);
+  arguments.insert(arguments.begin(), options.argv.empty() ? "noisemark" : options.argv.front());
+  const auto ended_before = processes_ended_for_memory();
+  const Cause cause;
+  variables[Cause::kVariable] = std::to_string(cause.kept());
+  const pid_t child =
+      start_child({"/proc/self/exe", arguments, environment_with(variables), {}, cause.kept()});
+  forward_interrupts_until_end_of(child);
+  const int status = wait_status_of(child);
+  const bool ended_for_memory = ended_before && processes_ended_for_memory() > ended_before;
+  ChildEnd end = end_of_child(status, ended_for_memory);
+  if (!end.words.empty()) {
+    reports::say_on_stderr(end.words);
+  } else {
+    end.words = cause.words();
+  }
+  return end;
+}
 
 int severity(ExitCode code) {
   switch (code) {
@@ -197,8 +209,8 @@ ResultsByName finished_runs(const std::vector<SeriesRun>& runs, const fs::path& 
 }
 
 /// `to_replace`: the folder holds the result of an earlier series.
-ExitCode run_one(const SeriesRun& run, const fs::path& folder, bool to_replace) {
-  if (!run.plan) return run.refused;
+ChildEnd run_one(const SeriesRun& run, const fs::path& folder, bool to_replace) {
+  if (!run.plan) return {run.refused, run.refusal};
   RunOptions options = run.options;
   if (!fs::exists(folder)) options.resume = false;
   if (options.resume && to_replace && !holds_replacement(folder)) {
@@ -244,11 +256,12 @@ SeriesEnd run_series(const SeriesTitle& title, const std::vector<SeriesRun>& run
     }
     const fs::path folder = out / run.name;
     const auto result = finished.find(run.name);
-    const ExitCode code = result != finished.end()
-                              ? leave_finished(result->second, folder)
-                              : run_one(run, folder, suite.earlier.contains(run.name));
+    const auto [code, cause] = result != finished.end()
+                                   ? ChildEnd{leave_finished(result->second, folder), ""}
+                                   : run_one(run, folder, suite.earlier.contains(run.name));
     const std::string not_run = why_not_run(code, folder);
     if (!not_run.empty()) suite.not_run[run.name] = not_run;
+    if (!cause.empty()) suite.causes[run.name] = cause;
     end.stopped = code == ExitCode::kInterrupted || interrupt.requested();
     end.codes.emplace_back(code);
   }

@@ -13,22 +13,13 @@
 
 namespace noisemark::suite {
 
-/// Runs one plan of several in a process of its own (this very program), so that no run inherits
-/// another's memory, caches or settings. Standard output and error are shared, and an interrupt of
-/// this process, which must hold an InterruptGuard, goes on to it. `variables` are set in its
-/// environment, which is this process's otherwise. Returns its exit code, or that of end_of_child()
-/// when it was killed by a signal, which is then said on standard error.
-[[nodiscard]] ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
-                                    const std::filesystem::path& out,
-                                    const Variables& variables = {});
-
 /// This process's environment with these variables in place of those of their names: "NAME=VALUE".
 [[nodiscard]] std::vector<std::string> environment_with(const Variables& variables);
 
 /// The meaning of a process's end to the one that waited for it.
 struct ChildEnd {
   ExitCode code = ExitCode::kPass;
-  std::string words;  ///< for standard error, empty: nothing to say
+  std::string words;  ///< why it failed; empty: nothing is known
 };
 
 /// Interprets `wait_status` as waitpid() gives it. `ended_for_memory`: meanwhile the kernel ended a
@@ -49,6 +40,7 @@ struct SeriesRun {
   std::optional<PlannedRun> plan;
   Variables environment;  ///< what its process has beside this one's
   ExitCode refused = ExitCode::kBadInput;
+  std::string refusal = {};  ///< why it cannot be planned
 };
 
 /// The ends of the runs of a series.

@@ -267,16 +267,15 @@ namespace fs = std::filesystem;
 struct PlannedCell {
   SweepCell cell;
   SeriesRun run;
-  std::string refusal;  ///< empty: it can be run
 };
 
 PlannedCell planned(const SweepCell& cell) {
-  PlannedCell result{cell, {cell.name, cell.options, {}, cell.environment}, ""};
+  PlannedCell result{cell, {cell.name, cell.options, {}, cell.environment}};
   try {
     result.run.plan = plan_runs(cell.options).front();
   } catch (const Error& error) {
     result.run.refused = error.code();
-    result.refusal = error.what();
+    result.run.refusal = error.what();
   }
   return result;
 }
@@ -286,8 +285,8 @@ std::vector<PlannedCell> planned_cells(const RunOptions& options,
   std::vector<PlannedCell> cells;
   for (const SweepCell& cell : sweep_cells(options, axes)) cells.push_back(planned(cell));
   const bool any = std::any_of(cells.begin(), cells.end(),
-                               [](const PlannedCell& cell) { return cell.refusal.empty(); });
-  if (!any) throw Error(cells.front().run.refused, cells.front().refusal);
+                               [](const PlannedCell& cell) { return cell.run.plan.has_value(); });
+  if (!any) throw Error(cells.front().run.refused, cells.front().run.refusal);
   return cells;
 }
 
@@ -321,7 +320,8 @@ reports::Sweep sweep_of(const std::string& title, const std::vector<SweepAxis>& 
     if (runs[i].lost.empty()) {
       row.result = reports::read_result(out / row.name / "result.json");
     } else {
-      row.words = cells[i].refusal.empty() ? runs[i].lost : cells[i].refusal;
+      const std::string& refusal = cells[i].run.refusal;
+      row.words = refusal.empty() ? runs[i].lost : refusal;
     }
     sweep.rows.push_back(std::move(row));
   }

@@ -1,6 +1,7 @@
 #include "reports/base/folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,11 +62,24 @@ TEST_F(Folder, is_held_by_one_process_and_given_back_when_that_is_killed) {
   EXPECT_TRUE(fs::is_empty(folder_)) << "the lock leaves no file";
 }
 
+std::string lock_refusal(const fs::path& folder) {
+  try {
+    const FolderLock lock(folder);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "held";
+}
+
 TEST_F(Folder, is_made_where_it_is_missing_and_refused_where_a_file_has_its_name) {
   { const FolderLock lock(folder_ / "deep" / "er"); }
   EXPECT_TRUE(fs::is_directory(folder_ / "deep" / "er"));
   std::ofstream(folder_ / "file") << "x";
-  EXPECT_THROW(FolderLock{folder_ / "file"}, Error);
+  EXPECT_EQ(lock_refusal(folder_ / "file"),
+            (folder_ / "file").string() + ": is a file (a folder, or a free name)");
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(lock_refusal(folder_ / "pipe"),
+            (folder_ / "pipe").string() + ": is a pipe (a folder, or a free name)");
 }
 
 TEST(PortableName, has_nothing_that_a_store_of_files_refuses) {

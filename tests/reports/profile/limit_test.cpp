@@ -150,6 +150,14 @@ TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
   fs::remove(file);
   write_file_atomically(file, profile_json(profile()));
   EXPECT_TRUE(check_profiles(folder).empty());
+  write_file_atomically(folder / "profile" / "profile.md", "# a page of it\n");
+  fs::remove(file);
+  ASSERT_EQ(check_profiles(folder).size(), 1U);
+  EXPECT_EQ(check_profiles(folder)[0].words, "profile.md is rendered from it and it is not there");
+  fs::create_symlink("nowhere", file);
+  ASSERT_EQ(check_profiles(folder).size(), 1U);
+  EXPECT_EQ(check_profiles(folder)[0].words, "cannot be read: a link to nothing (a file)");
+  EXPECT_NE(limit_of(folder, result, unread).find("a link to nothing"), std::string::npos);
   fs::remove_all(folder);
 }
 

@@ -406,6 +406,15 @@ TEST_F(WriteReport, tables_take_files_folders_and_suites) {
   EXPECT_THROW((void)table_markdown({(folder_ / "none").string()}), Error);
 }
 
+TEST_F(WriteReport, a_table_names_the_status_of_a_run_that_did_not_end_as_it_should) {
+  Result full = result();
+  full.exit = {74, "cannot write", {"x/weights: No space left on device"}};
+  write_run_folder(folder_ / "x", full);
+  const std::string table = table_markdown({folder_.string()});
+  EXPECT_NE(table.find("`: cannot write; x/weights: No space left on device"), std::string::npos)
+      << table;
+}
+
 TEST_F(WriteReport, a_table_says_how_a_run_ended_that_has_no_last_loss) {
   Result stopped = result();
   stopped.exit = {130, "interrupted", {"interrupted after step 5 of 60"}};

@@ -72,6 +72,10 @@ TEST(Predict, refuses_sizes_that_nothing_can_be_predicted_from) {
   }
   const Finished close = run_noisemark(prediction(out, {"--batches=1,2,3", "--check"}));
   EXPECT_EQ(close.code, 2) << close.both();
+  const Finished set = run_noisemark(prediction(out, {"--set", "train.batch=4"}));
+  EXPECT_EQ(set.code, 2) << set.both();
+  EXPECT_NE(set.err.find("--set: train.batch: "), std::string::npos) << set.err;
+  EXPECT_EQ(set.err.find("--axis"), std::string::npos) << "it is no option of predict: " << set.err;
   EXPECT_FALSE(fs::exists(out));
 }
 

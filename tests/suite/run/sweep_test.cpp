@@ -241,6 +241,22 @@ TEST(Sweep, goes_on_after_a_cell_that_fails_and_ends_with_its_exit_code) {
   EXPECT_TRUE(has(table, "- `optimizer.lr=1e30,batch=0`: --set: train.batch: 0 (")) << table;
 }
 
+TEST(Sweep, says_why_a_cell_left_no_result_also_when_its_report_is_written_again) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const std::string missing = (folder.path() / "missing").string();
+  const Finished sweep =
+      run_noisemark(with(short_sweep(out, {"seed=1"}), {"--init-weights", missing}));
+  EXPECT_EQ(sweep.code, 2) << sweep.both();
+  const std::string why = "it left no result: " + missing + ": cannot be read: No such file";
+  EXPECT_TRUE(has(file_bytes(out / "sweep.md"), "- `seed=1`: " + why)) << sweep.out;
+  const Finished checked = run_noisemark({"check", out.string()});
+  EXPECT_TRUE(has(checked.out, "seed=1: lost: " + why)) << checked.both();
+  fs::remove(out / "report.md");
+  (void)run_noisemark({"report", out.string()});
+  EXPECT_TRUE(has(file_bytes(out / "report.md"), "- `seed=1`: " + why));
+}
+
 TEST(Sweep, finds_where_memory_ends_and_passes) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
