@@ -83,7 +83,7 @@ class Attributor {
   void claim_walked();
   [[nodiscard]] static size_t begin_of_ownership(const Life& life, Owner owner);
   void claim_by_birth();
-  /// Memory that an operator takes for itself when it is run again is no value that was made again.
+  /// Memory that an operator takes for itself when it is run again is no value that was recomputed.
   [[nodiscard]] bool is_scratch_of_a_replay(const Life& life) const;
   void claim_for_operator(Life& life) const;
   [[nodiscard]] size_t end_of_phase(size_t instant) const;

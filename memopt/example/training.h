@@ -28,7 +28,7 @@ struct Outcome {
   /// batch, as one vector and as a part of its own length.
   double gradient_error = 0;
   /// The operator whose results the mode holds most of as they were saved, and why:
-  /// "aten::mkldnn_rnn_layer (operator is not replayed in this mode)"; or why it has no plan.
+  /// "aten::mkldnn_rnn_layer (operator is not recomputed in this mode)"; or why it has no plan.
   std::string keeps;
 };
 

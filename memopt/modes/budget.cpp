@@ -171,7 +171,7 @@ namespace {
 
 using Place = ModeWord::Place;
 
-/// The ways in which a budget may make values again in a block: none, or that of a word.
+/// The ways in which a budget may recompute values in a block: none, or that of a word.
 std::vector<ModeComposition> replays() {
   std::vector<ModeComposition> all = {{}};
   for (const ModeWord* part : budget_words(Place::kReplay))
@@ -179,7 +179,7 @@ std::vector<ModeComposition> replays() {
   return all;
 }
 
-/// The word of the forms alone, without that of what is made again; "" where they are exact.
+/// The word of the forms alone, without that of what is recomputed; "" where they are exact.
 std::string forms_of(const ModeComposition& parts) {
   const ModeComposition forms = parts.without(Place::kReplay);
   return forms == ModeComposition{} ? "" : spelling_of(forms);
@@ -190,12 +190,12 @@ BlockOption lossless_option(const ModeComposition& parts) {
           forms_of(parts), "", parts.replay() != nullptr};
 }
 
-/// The forms in which a mode that makes values again holds the others.
+/// The forms in which a mode that recomputes values holds the others.
 CodecChoice forms_beside_replay(const ModeComposition& parts) {
   return codec_choice(parts.with(*budget_words(Place::kReplay).front()));
 }
 
-/// Keeps everything, in the forms that the modes have which make values again.
+/// Keeps everything, in the forms that the modes have which recompute values.
 BlockOption exact_option() {
   BlockOption option = lossless_option({});
   option.name = "exact";

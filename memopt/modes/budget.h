@@ -54,9 +54,9 @@ inline constexpr std::string_view kSizeForms =
 
 /// From keeping everything, the first, to replaying everything, all of them lossless: "keep";
 /// "exact", which keeps everything too, but masks in 1 bit and what was widened as it was before;
-/// "gist"; and what makes values again, each with what "exact" does and with what "gist" does.
+/// "gist"; and what recomputes values, each with what "exact" does and with what "gist" does.
 [[nodiscard]] std::vector<BlockOption> lossless_options();
-/// Returns those, and keeping and each way to make values again with every way to round what is
+/// Returns those, and keeping and each way to recompute values with every way to round what is
 /// held.
 [[nodiscard]] std::vector<BlockOption> all_options();
 

@@ -31,16 +31,16 @@ class BudgetNotKept : public std::runtime_error {
 };
 
 /// A planned mode whose plan is the cheapest that the planner knows within a budget. The third pass
-/// compares whatever any option could make again. Where the budget cannot be met,
+/// compares whatever any option could recompute. Where the budget cannot be met,
 /// the next begin_step() throws BudgetTooSmall, and everything is kept until then. A training that
 /// kept the budget and then needs more, because its model or its batches changed, goes on under the
 /// smallest plan.
 ///
-/// A plan of the first step within "budget:SIZE" is made again in the second, because an optimizer
-/// makes its state between the two. Where several forward passes run before their backwards, each
-/// gets its share of "saved=". report() counts the steps that did not keep the budget, also those
-/// that ran while graphs of earlier steps were held. If it is strict, check_step() throws
-/// BudgetNotKept for such a step.
+/// A plan of the first step within "budget:SIZE" is planned again in the second, because an
+/// optimizer makes its state between the two. Where several forward passes run before their
+/// backwards, each gets its share of "saved=". report() counts the steps that did not keep the
+/// budget, also those that ran while graphs of earlier steps were held. If it is strict,
+/// check_step() throws BudgetNotKept for such a step.
 ///
 /// With an error the options that round are tried in the fourth pass, which keeps everything: its
 /// backward is run several times more, to measure what each way to round would do to the gradient
@@ -62,7 +62,7 @@ class BudgetMode final : public PlannedMode {
   void check_step() override;
   [[nodiscard]] PlannedModeReport report() const override;
   [[nodiscard]] int64_t forwards_until_steady() const override;
-  /// By all options together: what one of them could make again does not count.
+  /// By all options together: what one of them could recompute does not count.
   [[nodiscard]] std::optional<int64_t> irreplaceable_bytes() const override;
 
   /// The planner and the answer of the plan in force; null and empty before it was made.

@@ -18,7 +18,7 @@ class Codec;
 
 /// A word of the grammar of modes, with all that is known of it.
 struct ModeWord {
-  /// The places of a spelling in their order: what is made again, then how the rest is held. Each
+  /// The places of a spelling in their order: what is recomputed, then how the rest is held. Each
   /// part is applied to what the ones before it keep.
   enum class Place : uint8_t { kReplay, kGist, kRounding, kOffload };
 

@@ -243,7 +243,7 @@ bool is_of_another_model(const StepGraph& graph, const Storages& now) {
 
 }  // namespace
 
-/// A plan makes values again from the memory that parameters had, and holds it.
+/// A plan recomputes values from the memory that parameters had, and holds it.
 void PlannedMode::forget_other_models() {
   const Storages now = storages_of(model_);
   const auto is_of_another = [&now](const auto& graph) { return is_of_another_model(*graph, now); };
@@ -715,7 +715,7 @@ void PlannedMode::keep_what_differed(std::vector<ValueId> suspects, const Treatm
     return;
   }
   const size_t before = overrides_.keep.size();
-  // Nothing is made again from what the program writes before backward.
+  // Nothing is recomputed from what the program writes before backward.
   for (const ValueId value : suspects) {
     if (plan.values[static_cast<size_t>(value)].source == Source::kModel) {
       overrides_.keep.insert(value);

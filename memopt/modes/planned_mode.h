@@ -64,7 +64,7 @@ struct PlannedModeReport {
   int64_t recordings = 0;  ///< plans that were made for passes of a new kind, the first included
   bool verified = false;   ///< the next pass follows the plan
   std::optional<HostMemoryReport> host;  ///< of a mode that offloads, since it has planned
-  std::string missing_reason;  ///< why there is no plan, or why it makes nothing again; else empty
+  std::string missing_reason;  ///< why there is no plan, or why it recomputes nothing; else empty
   std::optional<KeptBudget> budget;  ///< of a mode that has one
 };
 
@@ -75,7 +75,7 @@ struct PlanEstimate {
                                       ///< not be followed
   int64_t saved_bytes = 0;            ///< when forward returns
   int64_t peak_saved_bytes = 0;
-  int64_t cost_ns = 0;  ///< added to a step: what is made again, encoded and decoded
+  int64_t cost_ns = 0;  ///< added to a step: what is recomputed, encoded and decoded
 };
 
 /// A mode that watches forward passes until two are alike, makes a plan from a policy, compares
@@ -88,7 +88,7 @@ struct PlanEstimate {
 /// keeping. After some of them, and at once where parameters have got other memory, the mode
 /// watches again, each time after twice as many; the plans that it had serve the passes that still
 /// begin as theirs did, so batches of several shapes have a plan each. Beyond four plans the one
-/// that was not followed for the longest time goes. A value that is made again
+/// that was not followed for the longest time goes. A value that is recomputed
 /// and is not what forward had is an error of backward, or of check_step() where the device alone
 /// knows it, and kept from the next pass on. A model that cannot be recorded is trained as under
 /// "none", and report() says why. What is recorded or compared is what backward asked for before
@@ -119,7 +119,7 @@ class PlannedMode : public Mode {
   /// The estimate of the plan in force; empty when there is none. Measures codecs, where it has not
   /// been done.
   [[nodiscard]] std::optional<PlanEstimate> estimate() const;
-  /// The saved bytes that no plan of this mode could make again, by what is known of the
+  /// The saved bytes that no plan of this mode could recompute, by what is known of the
   /// recorded step (treatment/treatment.h); empty when there is no plan.
   [[nodiscard]] virtual std::optional<int64_t> irreplaceable_bytes() const;
 
@@ -134,7 +134,7 @@ class PlannedMode : public Mode {
   /// The memory that is read while a step is recorded. Null where nobody follows it.
   [[nodiscard]] AllocationSource* recorded_memory() const;
 
-  /// Compares values that are made again where they lie, without the host. Null where the host
+  /// Compares values that are recomputed where they lie, without the host. Null where the host
   /// does: on a CPU.
   [[nodiscard]] virtual const replay::SampleDevice* late_comparison() const;
 
@@ -225,7 +225,7 @@ class PlannedMode : public Mode {
   [[nodiscard]] bool is() const {
     return std::holds_alternative<InPhase>(phase_);
   }
-  /// All that the plan makes again was compared in a pass, and was right.
+  /// All that the plan recomputes was compared in a pass, and was right.
   [[nodiscard]] bool verified() const { return is<Following>() || is<Rehearsing>(); }
   /// Null where the pass in progress has no plan.
   [[nodiscard]] PlanExecution* execution() const;

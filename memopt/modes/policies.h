@@ -59,7 +59,7 @@ class OffloadPool {
 
 /// The codecs that a mode tries for each value that it holds, those that hold fewer bits first:
 ///
-/// - where it makes values again or is "gist": masks (dropout's noise) in 1 bit, and in 16 float32
+/// - where it recomputes values or is "gist": masks (dropout's noise) in 1 bit, and in 16 float32
 ///   of which every element is a bfloat16 or a float16, as autocast's copies are;
 /// - "gist" (Jain et al., ISCA 2018): in 1 bit the results of ReLU that only ReLU's own backward
 ///   and that of max pooling ask for, the second of which asks for their sizes alone; index maps of

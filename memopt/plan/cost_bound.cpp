@@ -115,7 +115,7 @@ class SavedStorages {
     for (const OperatorId id : operators) sharing_[static_cast<size_t>(id)] += 1;
   }
 
-  /// For a value that is made again by calling its operator: that, and back to what was saved.
+  /// For a value that is recomputed by calling its operator: that, and back to what was saved.
   std::vector<Run> runs_for(ValueId wanted) {
     std::vector<Run> runs;
     std::vector<ValueId> open = {wanted};
@@ -140,7 +140,7 @@ class SavedStorages {
     return runs;
   }
 
-  /// A saved value is held or made again for itself, unless it shares the memory that is freed.
+  /// A saved value is held or recomputed for itself, unless it shares the memory that is freed.
   /// A value that nobody saved may have been cut out of something else.
   bool must_be_made(ValueId id, StorageId freed) {
     if (!options_.may_make_again(id)) return false;

@@ -12,14 +12,14 @@ namespace noisemark::memopt {
 
 /// The least cost of holding fewer bytes than are held when everything is kept: the linear
 /// relaxation of a knapsack (Dantzig 1957) of the saved storages. Each of them is kept, encoded, or
-/// made again. What frees a storage costs at least its codec's time or that of the operators that
+/// recomputed. What frees a storage costs at least its codec's time or that of the operators that
 /// make it and what nobody saved on the way; an operator that several storages need is shared out
 /// among them.
 ///
 /// It holds for every plan of the step, also for those that no choice of options by block gives, as
 /// far as the codecs are the options' and the times are those of the timeline. It leaves out what a
-/// plan needs beyond that: a saved value on the way that was dropped as well and is made again only
-/// for this one, what is live while a value is made again, that a storage is freed as a whole, and
+/// plan needs beyond that: a saved value on the way that was dropped as well and is recomputed only
+/// for this one, what is live while a value is recomputed, that a storage is freed as a whole, and
 /// that one choice must serve all moments. So it can be below the best plan.
 class CostBound {
  public:

@@ -84,7 +84,7 @@ ErrorModel measured_error_model(const BlockOptions& options, const MeasureError&
   std::vector<double> shares;
   for (size_t o = 0; o < options.options().size(); ++o) {
     const BlockOption& option = options.options()[o];
-    if (option.rounding.empty() || option.makes_again) continue;
+    if (option.rounding.empty() || option.recomputes) continue;
     of_all[option.rounding] = measurement.of_all(o);
     if (option.compares_blocks) shares = measurement.shares(o);
   }

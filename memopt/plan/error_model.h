@@ -34,7 +34,7 @@ using MeasureError = std::function<double(const std::shared_ptr<const TreatmentP
 
 /// From one measurement for each way to round, with all blocks rounded, and one for each block,
 /// with that block alone rounded by the middle one of them: a block's share of the error is taken
-/// to be the same for all. What is made again from rounded values is taken to be as wrong as what
+/// to be the same for all. What is recomputed from rounded values is taken to be as wrong as what
 /// is rounded itself.
 [[nodiscard]] ErrorModel measured_error_model(const BlockOptions& options,
                                               const MeasureError& error_of, double limit);

@@ -46,7 +46,7 @@ struct FreedStorage {
 };
 
 /// The storages of which the plan holds fewer bytes, in the order of the graph. What is
-/// run for several of them is shared out evenly: an operator that makes more than one again, and
+/// run for several of them is shared out evenly: an operator that recomputes more than one, and
 /// what nobody saved on the way to them. So the shares add up to no more than the plan costs.
 [[nodiscard]] std::vector<FreedStorage> freed_storages(const TreatmentPlan& plan,
                                                        const CodecFigures& figures);

@@ -434,7 +434,7 @@ BlockOptions::Limited BlockOptions::limited_by(const PriceLimit& limit, size_t b
   return limited;
 }
 
-/// A storage that costs too much to make again may be cheap to hold in another form.
+/// A storage that costs too much to recompute may be cheap to hold in another form.
 bool BlockOptions::encodes_within(const PriceLimit& limit, size_t base,
                                   const RecordedStorage& storage,
                                   const CodecFigures& figures) const {

@@ -19,7 +19,7 @@ struct BlockOption {
   Policy policy;
   std::string forms = {};     ///< options with the same word have the same codecs, or none
   std::string rounding = {};  ///< the word of how held values are rounded; empty: they are exact
-  bool makes_again = false;   ///< some values are made again, not all are held
+  bool recomputes = false;    ///< some values are recomputed, not all are held
   /// The blocks' shares of the error are measured by this option. Its errors are neither lost in
   /// rounding nor so large that they no longer add up.
   bool compares_blocks = false;
@@ -64,11 +64,11 @@ class BlockOptions {
   /// saved, whatever the options do with them.
   [[nodiscard]] TreatmentPlan plan(const std::vector<size_t>& chosen,
                                    const std::vector<StorageId>& held = {}) const;
-  /// Makes again whatever some option may make again, and tries the codecs of all options on all
+  /// Recomputes whatever some option may recompute, and tries the codecs of all options on all
   /// that is saved, so that following it once with everything kept shows which recipes and codecs
   /// are exact.
   [[nodiscard]] TreatmentPlan plan_to_verify() const;
-  /// Returns whether some plan may make the value again: an option replays its operator, and
+  /// Returns whether some plan may recompute the value: an option replays its operator, and
   /// nothing that is known of the value speaks against it.
   [[nodiscard]] bool may_make_again(ValueId id) const;
   /// The codecs that some plan may give to the value: those of all options that are not refused.
@@ -98,7 +98,7 @@ class BlockOptions {
   /// The values that an option holds because of its price limit.
   struct Limited {
     size_t base = 0;             ///< the option without it
-    std::vector<bool> spared;    ///< not made again
+    std::vector<bool> spared;    ///< not recomputed
     std::vector<bool> as_saved;  ///< nor encoded
   };
 

@@ -283,7 +283,7 @@ class Simulation {
     if (graph_.slots[static_cast<size_t>(slot)].differentiated) given_.push_back(unpacked_.back());
   }
 
-  /// A view that was written over is made again in memory of its own, with the gaps of its strides,
+  /// A view that was written over is recomputed in memory of its own, with the gaps of its strides,
   /// on which a kernel's bits may depend.
   [[nodiscard]] int64_t bytes_made(ValueId id, const RecordedOperator& op) const {
     const RecordedValue& value = recorded(id);

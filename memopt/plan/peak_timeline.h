@@ -23,7 +23,7 @@ using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue
 
 /// Live bytes at one moment.
 struct MemoryLevel {
-  int64_t saved = 0;  ///< held for backward: kept, encoded, made again; also what is dropped, as
+  int64_t saved = 0;  ///< held for backward: kept, encoded, recomputed; also what is dropped, as
                       ///< long as the forward pass itself still uses it
   int64_t live = 0;   ///< that, and the results that the forward pass still uses
 };
@@ -47,7 +47,7 @@ struct PeakTimeline {
   std::vector<TimelineEvent> events;
   int64_t saved_bytes = 0;             ///< at the end of forward
   int64_t peak_saved_bytes = 0;        ///< the most at any event
-  int64_t cost_ns = 0;                 ///< of all that is made again, encoded and decoded
+  int64_t cost_ns = 0;                 ///< of all that is recomputed, encoded and decoded
   std::vector<int64_t> held_by_slot;   ///< bytes at the end of forward, by the slot that brought
                                        ///< them; sums to saved_bytes
   std::vector<int64_t> operator_cost;  ///< cost_ns by the operator that made the value first

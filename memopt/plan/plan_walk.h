@@ -12,7 +12,7 @@
 namespace noisemark::memopt {
 
 /// The one walk over the values of a plan, in one step: which are held when a slot is saved, in
-/// which order they are made again when backward asks, which of them are kept for a later reader,
+/// which order they are recomputed when backward asks, which of them are kept for a later reader,
 /// and when each is let go. A pass runs it with tensors (replay/execution.h), and a prediction with
 /// bytes (peak_timeline.h), so the two cannot drift apart.
 ///
@@ -25,7 +25,7 @@ namespace noisemark::memopt {
 ///   held(id)                    gives a held value, decoded where needed
 ///   decodes_for_reader(id)      says whether held() makes new memory for each reader
 ///   begin(recipe, aside)        is told of a recipe's number before its inputs are made
-///   run(recipe, inputs)         makes values again
+///   run(recipe, inputs)         recomputes values
 ///   require_made(recipe, id, m) checks what a recipe gave
 ///   let_go(id)                  lets go of a held value that nobody needs any more
 ///   let_go_decoded(id)          lets go of what an encoding that several values share gave

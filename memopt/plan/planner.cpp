@@ -276,7 +276,7 @@ void Planner::fill_gaps(std::vector<PlanPoint>& points) const {
   }
 }
 
-/// The storages that the smaller plan holds in any case, and of those that it makes again the ones
+/// The storages that the smaller plan holds in any case, and of those that it recomputes the ones
 /// that cost most for each byte, up to about half of the bytes that lie between the two.
 std::vector<StorageId> Planner::to_hold_between(const PlanPoint& larger,
                                                 const PlanPoint& smaller) const {

@@ -13,7 +13,7 @@
 namespace noisemark::memopt {
 namespace {
 
-/// A by-product that is made again, such as statistics, costs what the shortcut avoids.
+/// A by-product that is recomputed, such as statistics, costs what the shortcut avoids.
 bool is_at_hand(const TreatmentPlan& plan, ValueId id) {
   const Source source = plan.values[static_cast<size_t>(id)].source;
   const bool by_product = plan.graph->values[static_cast<size_t>(id)].result_index > 0;
@@ -360,14 +360,14 @@ class Resolver {
     if (!value(id).has_history) return KeepReason::kNoHistory;
     if (!policy_.may_replay(graph_, *producer)) return KeepReason::kNotAllowed;
     if (keep_.count(id) != 0) return KeepReason::kMustBeKept;
-    if (overrides_.spared.count(id) != 0) return KeepReason::kDear;
+    if (overrides_.spared.count(id) != 0) return KeepReason::kCostly;
     if (crossing_.count(id) != 0) return KeepReason::kCrossesSegments;
     if (!value(id).slots.empty() && value(id).small_result) return KeepReason::kSmall;
     if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;
     return missing_inputs(id).empty() ? KeepReason::kNone : KeepReason::kInputMissing;
   }
 
-  /// A view that was written is made again in memory with gaps, and lives on in the graph of a
+  /// A view that was written is recomputed in memory with gaps, and lives on in the graph of a
   /// backward that is differentiated itself: several of one memory then take more than it did.
   [[nodiscard]] bool would_live_with_gaps(ValueId id) const {
     const std::vector<SlotId>& slots = value(id).slots;
@@ -531,7 +531,7 @@ class Resolver {
     return policy_.runs_apart && policy_.runs_apart(graph_, *graph_.producer_of(id));
   }
 
-  /// To make the value again an operator that runs apart is run.
+  /// To recompute the value an operator that runs apart is run.
   bool needs_apart(ValueId id) {
     std::optional<bool>& known = needs_apart_[static_cast<size_t>(id)];
     if (known.has_value()) return *known;

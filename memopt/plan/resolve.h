@@ -30,7 +30,7 @@ struct Policy {
   /// Mirror: what operators of other segments read is kept.
   bool keep_what_crosses_segments = false;
   /// Attention: what such an operator reads is not made by running another one, or backward would
-  /// make all of a transformer again at once. What crosses between the two, where the fewest bytes
+  /// recompute all of a transformer at once. What crosses between the two, where the fewest bytes
   /// do (cuts.h), is kept. Empty: no operator.
   std::function<bool(const StepGraph&, const RecordedOperator&)> runs_apart;
   /// Cut the missing inputs of an operator out of its result where that holds fewer bytes.
@@ -45,9 +45,9 @@ struct Policy {
 
 /// Decisions from outside the policy, by value.
 struct Overrides {
-  std::set<ValueId> keep;      ///< must not be made again: a recipe was found not to be exact
+  std::set<ValueId> keep;      ///< must not be recomputed: a recipe was found not to be exact
   std::set<ValueId> crossing;  ///< is kept because another segment reads it
-  std::set<ValueId> spared;    ///< is kept because that costs less than to make it again
+  std::set<ValueId> spared;    ///< is kept because that costs less than to recompute it
   /// Codecs, by form, that were found not to take a value. Of values that share their memory the
   /// first to be saved counts.
   std::map<ValueId, std::set<std::string>> refused;
@@ -61,7 +61,7 @@ struct Overrides {
   [[nodiscard]] bool refuses(ValueId id, const Codec& codec) const;
 };
 
-/// For every saved value: keep it, or make it again from what is kept. A recipe depends only on
+/// For every saved value: keep it, or recompute it from what is kept. A recipe depends only on
 /// slots that were saved no later than the slot it serves, so that a step which departs from the
 /// recorded one can be finished with what it has saved so far.
 [[nodiscard]] TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
@@ -70,7 +70,7 @@ struct Overrides {
 [[nodiscard]] TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
                                     const Overrides& overrides, RecipeBook& recipes);
 
-/// Gives values that can be made again in one pass, without what lies between them and what is held
+/// Gives values that can be recomputed in one pass, without what lies between them and what is held
 /// (RecipeBook::shortcut()), such a recipe in place of the call of their operator. What nothing
 /// reads any more is then made no more. Before encodings are chosen.
 void take_shortcuts(TreatmentPlan& plan, const Overrides& overrides, RecipeBook& recipes);

@@ -69,7 +69,7 @@ struct Argument {
 };
 
 /// A call of an operator below autocast and not below autograd: what makes a value, and what can
-/// be called again to make it again.
+/// be called again to recompute it.
 struct RecordedOperator {
   c10::OperatorHandle handle;
   std::string name;  ///< "aten::silu"

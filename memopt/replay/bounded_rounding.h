@@ -19,7 +19,7 @@ namespace noisemark::memopt {
 [[nodiscard]] bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
                                         const at::Tensor& rounded);
 
-/// Returns whether the operator is an attention that makes its logits again in backward.
+/// Returns whether the operator is an attention that recomputes its logits in backward.
 [[nodiscard]] bool makes_logits_again(const RecordedOperator& op);
 
 /// A part of `x`, which such a norm or attention saved, of about `elements`, and of whole rows that

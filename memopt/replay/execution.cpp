@@ -392,7 +392,7 @@ class PlanExecution::State {
   }
 
   static void require_made(const Recipe& recipe, ValueId id, const at::Tensor& made) {
-    TORCH_CHECK(made.defined(), recipe.name, " did not give value ", id, " when it was replayed");
+    TORCH_CHECK(made.defined(), recipe.name, " did not give value ", id, " when it was recomputed");
   }
 
   void let_go(ValueId id) { held_.let_go(id); }
@@ -436,7 +436,7 @@ class PlanExecution::State {
   HeldValues held_;
   PlanWalk<at::Tensor, State> walk_;
   std::vector<int32_t> recipe_runs_;
-  ValueSamples samples_;  ///< of what is made again
+  ValueSamples samples_;  ///< of what is recomputed
   std::unordered_map<ValueId, int64_t> model_versions_;
   /// The memory that a slot saved, which the slot does not keep alive.
   struct SavedMemory {

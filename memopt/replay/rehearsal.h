@@ -16,7 +16,7 @@ struct SavedVariableHooks;
 namespace noisemark::memopt {
 
 /// A forward pass that keeps everything, and can give its backward what a plan would have given:
-/// encoded and decoded, or made again from what the plan holds. So one pass can try many plans.
+/// encoded and decoded, or recomputed from what the plan holds. So one pass can try many plans.
 /// Besides what the pass keeps, a plan that is rehearsed holds what it makes until the next one.
 class Rehearsal {
  public:

@@ -175,7 +175,7 @@ std::string not_what_forward_had(const StepGraph& graph, SlotId slot) {
   return c10::str(graph.words_for(value), ", of shape ",
                   at::IntArrayRef(graph.values[static_cast<size_t>(value)].sizes), ", which ",
                   graph.saver_of(slot), " saved for backward, is not what forward had when it is ",
-                  "made again: an argument of an operator that it is made from has changed since ",
+                  "recomputed: an argument of an operator that it is made from has changed since ",
                   "the forward pass was recorded. From the next step on all that it is made from ",
                   "is kept");
 }

@@ -35,7 +35,7 @@ class ValueSample {
   uint64_t digest_ = 0;
 };
 
-/// The knowledge that a device alone has of the values that were made again on it: whether each was
+/// The knowledge that a device alone has of the values that were recomputed on it: whether each was
 /// what forward had. One number in its memory, 0 or that of a value that was not, which stays until
 /// it is taken. Used by one thread, but for flag().
 class DeviceDoubt {
@@ -59,7 +59,7 @@ class DeviceDoubt {
   const replay::SampleDevice& kernels_;
 };
 
-/// Samples of what the slots of one pass saved, for what is made again to be compared with
+/// Samples of what the slots of one pass saved, for what is recomputed to be compared with
 /// (ValueSample). Tensors of a CPU are compared at once. Those of another device are
 /// compared there, where a DeviceDoubt is given: it has the number of a slot, from 1, that did not
 /// get what forward had. Used under one lock.

@@ -14,7 +14,7 @@
 
 namespace noisemark::memopt {
 
-/// A way to make values again from others.
+/// A way to recompute values from others.
 struct Recipe {
   std::string name;              ///< "aten::silu"
   OperatorId replaces = kNone;   ///< the recorded operator whose results it gives

@@ -49,7 +49,7 @@ std::string_view keep_reason_name(KeepReason reason) {
 
 bool is_choice(KeepReason reason) {
   return reason == KeepReason::kCrossesSegments || reason == KeepReason::kSmall ||
-         reason == KeepReason::kDear;
+         reason == KeepReason::kCostly;
 }
 
 bool is_refused_rounding(KeepReason reason) {

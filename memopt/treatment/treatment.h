@@ -16,7 +16,7 @@ namespace noisemark::memopt {
 
 /// The place that a value comes from when backward needs it.
 enum class Source : uint8_t {
-  kUnavailable,  ///< from nowhere: nobody saved it and nothing may make it again
+  kUnavailable,  ///< from nowhere: nobody saved it and nothing may recompute it
   kModel,        ///< the parameter or buffer itself
   kHeld,         ///< kept as it was saved
   kEncoded,      ///< kept in another form
@@ -38,13 +38,13 @@ enum class KeepReason : uint8_t {
   kInputMissing,     ///< an input of its operator is not to be had
   kMustBeKept,       ///< a recipe was not exact, would come too late, or would free no memory
   kNoRoomOnHost,     ///< it was to go to host memory, which was full
-  kDear,             ///< it costs much to make again, and a budget has room to hold it
+  kCostly,           ///< it costs much to recompute, and a budget has room to hold it
   kExact,            ///< to round it could spoil a gradient (record/exact_storages.h)
   kTypeNotRounded,   ///< the mode rounds no tensor of its type: it is float64 or complex
   kHeldAnyway,       ///< the program holds it until backward has read it: a copy would come on top
 };
 [[nodiscard]] std::string_view keep_reason_name(KeepReason reason);
-/// The policy could make the value again and prefers to keep it.
+/// The policy could recompute the value and prefers to keep it.
 [[nodiscard]] bool is_choice(KeepReason reason);
 /// The policy rounds, and does not round this value.
 [[nodiscard]] bool is_refused_rounding(KeepReason reason);
@@ -104,7 +104,7 @@ struct PlanSummary {
 [[nodiscard]] PlanSummary summarize(const TreatmentPlan& plan);
 
 /// Bytes of the storages that a plan keeps, in whatever form, for a reason that is no choice: no
-/// plan of the same policy could make them again.
+/// plan of the same policy could recompute them.
 [[nodiscard]] int64_t irreplaceable_bytes(const TreatmentPlan& plan);
 
 /// Storages that a plan holds as they were saved, by who made them and why they stay.

@@ -131,7 +131,7 @@ TEST(OptionsWithPriceLimits, treat_the_storages_of_one_block_differently) {
       EXPECT_EQ(producer->cost_ns, kCheapNs) << producer->name;
       ++made_again;
     }
-    if (plan.values[v].reason == KeepReason::kDear) {
+    if (plan.values[v].reason == KeepReason::kCostly) {
       EXPECT_EQ(producer->cost_ns, kDearNs) << producer->name;
       ++held;
     }

@@ -94,13 +94,13 @@ TEST(BlockOptions, hold_masks_in_one_bit_where_nothing_else_would_be_exact) {
 }
 
 TEST(BlockOptions, encode_nothing_where_to_make_it_again_costs_less) {
-  constexpr int64_t kDear = 1'000'000'000;
+  constexpr int64_t kCostly = 1'000'000'000;
   const auto options = known_options([] { return block_net(true); });
-  const Planner planner(options, BudgetTarget::kPeakSaved, priced(kDear));
+  const Planner planner(options, BudgetTarget::kPeakSaved, priced(kCostly));
   int made_again = 0;
   for (const PlanPoint& point : planner.curve()) {
     const TreatmentPlan plan = planner.plan(point);
-    if (point.cost_ns >= kDear) continue;
+    if (point.cost_ns >= kCostly) continue;
     EXPECT_EQ(codecs_in(plan), Names{});
     made_again += summarize(plan).recipes > 0 ? 1 : 0;
   }

@@ -101,7 +101,7 @@ TEST(Plan, of_a_budget_that_cannot_be_met_names_the_smallest_that_can_and_that_w
   const std::string enough = std::to_string(std::stoll(smallest) * 105 / 100);
   const test::Finished result = plan({"--budget", enough});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_NE(result.out.find("made again"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("recomputed"), std::string::npos) << result.out;
 }
 
 /// The first number behind `words`, with its unit.

@@ -62,7 +62,7 @@ TEST_P(SmokeSuite, has_budgets_that_can_be_met_and_take_a_plan) {
     const test::Finished plan =
         test::run_noisemark({"plan", run.id, "--device", "cpu", "--budget", budget});
     EXPECT_EQ(plan.code, 0) << run.spec.mode.name << '\n' << plan.both();
-    const bool treated = plan.out.find("| made again") != std::string::npos ||
+    const bool treated = plan.out.find("| recomputed") != std::string::npos ||
                          plan.out.find("| encoded by ") != std::string::npos;
     EXPECT_TRUE(treated) << run.spec.mode.name << plan.out;
   }
