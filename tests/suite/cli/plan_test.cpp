@@ -84,12 +84,11 @@ TEST(Plan, predicts_the_time_of_a_step_from_the_recorded_one_and_what_the_plan_a
   EXPECT_NE(result.out.find(" predicted step |"), std::string::npos) << "of the curve's points";
 
   const double added_ns = ns_in_row(result.out, "predicted to be added to a step");
-  const double bound_ns =
-      ns_in_row(result.out, "lower bound of what is added, were each storage treated by itself");
+  const double bound_ns = ns_in_row(result.out, "least time that any plan adds (lower bound)");
   EXPECT_GT(bound_ns, 0) << result.out;
   // A time is printed to a hundredth of a unit of which it is one at least: to half a percent.
   EXPECT_LE(bound_ns, 1.01 * added_ns) << "a bound from below: " << result.out;
-  const double gap = number_in_row(result.out, "gap") / 100;
+  const double gap = number_in_row(result.out, "added above that bound") / 100;
   EXPECT_NEAR(gap, added_ns / bound_ns - 1, 0.011 * (1 + gap)) << result.out;
 }
 
