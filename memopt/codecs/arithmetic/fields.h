@@ -212,14 +212,17 @@ struct Reduced {
   float scale;
   float unscale;
   NOISEMARK_SHARED explicit Reduced(const FieldParameters& common)
-      : scale(power_of_two(scale_exponent(*common.number, Format::kBias))),
-        unscale(power_of_two(-scale_exponent(*common.number, Format::kBias))) {}
+      : Reduced(scale_exponent(rounded_up(*common.number, Format::kPlaces), Format::kBias)) {}
   NOISEMARK_SHARED uint32_t encode(Element x, int64_t) const {
     return Format::template encode<kFinite>(Type::template load<kFinite>(x), scale);
   }
   NOISEMARK_SHARED Element decode(uint32_t code, int64_t) const {
     return Type::template store<kFinite>(Format::template decode<kFinite>(code, unscale));
   }
+
+ private:
+  NOISEMARK_SHARED explicit Reduced(int exponent)
+      : scale(power_of_two(exponent)), unscale(power_of_two(-exponent)) {}
 };
 
 /// Index of a maximum in its input plane, as its position in the window: bits 2-3 row, bits 0-1

@@ -19,6 +19,7 @@ namespace noisemark::memopt::codecs {
 template <int kExponent, int kMantissa>
 struct SmallFloat {
   static constexpr int kBits = 1 + kExponent + kMantissa;
+  static constexpr int kPlaces = kMantissa;                 ///< behind the point
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;  ///< also the largest exponent
   static constexpr uint32_t kSign = 1U << (kBits - 1);
   static constexpr uint32_t kInfinity = ((1U << kExponent) - 1) << kMantissa;
@@ -179,6 +180,14 @@ NOISEMARK_SHARED bool all_finite(Extent extent) {
 NOISEMARK_SHARED int scale_exponent(Extent extent, int top) {
   const int exponent = static_cast<int>((extent & kMagnitudeBits) >> 23) - 127;
   return smaller(top - exponent, 126);
+}
+
+/// The extent whose largest magnitude is that which the finite ones of `extent` round up to with so
+/// many bits of mantissa: a scale that is made for it cuts off none of them. Where no float32 is so
+/// large, `extent` itself.
+NOISEMARK_SHARED Extent rounded_up(Extent extent, int mantissa_bits) {
+  const uint32_t rounded = (extent & kMagnitudeBits) + (1U << (22 - mantissa_bits));
+  return below(rounded, kInfinityBits) ? rounded : extent;
 }
 
 }  // namespace noisemark::memopt::codecs

@@ -276,12 +276,24 @@ TEST_P(Reduced, errs_by_half_a_place_at_most) {
   const auto* to = y.const_data_ptr<float>();
   const double largest = x.abs().max().item<double>();
   // Below the smallest normal number the places are as wide as at it.
+  const double rounded_up =
+      largest + std::ldexp(1.0, std::ilogb(largest) - GetParam().mantissa_bits - 1);
   const double smallest = std::ldexp(
-      1.0, std::ilogb(largest) - GetParam().largest_exponent + GetParam().smallest_exponent);
+      1.0, std::ilogb(rounded_up) - GetParam().largest_exponent + GetParam().smallest_exponent);
   for (int64_t i = 0; i < x.numel(); ++i) {
     const double place = std::ldexp(std::max(std::abs(static_cast<double>(from[i])), smallest),
                                     -GetParam().mantissa_bits - 1);
     EXPECT_LE(std::abs(static_cast<double>(from[i]) - to[i]), place) << from[i];
+  }
+}
+
+/// A saturated sigmoid or tanh lies there, and its gradient hangs on how near it is to 1.
+TEST_P(Reduced, cuts_off_no_value_at_the_top) {
+  const float near_one = 1.0F - std::ldexp(1.0F, -GetParam().mantissa_bits - 3);
+  for (const float scale : {1.0F, 0x1p-70F, 0x1p100F}) {
+    at::Tensor x = at::zeros({300});
+    x.fill_(near_one * scale);
+    EXPECT_EQ(through(x)[7].item<float>(), scale) << "it is nearer to this than to the one below";
   }
 }
 
