@@ -147,11 +147,11 @@ class Simulation {
   void forward() {
     for (size_t s = 0; s < graph_.slots.size(); ++s) {
       const RecordedSlot& slot = graph_.slots[s];
-      if (slot.saved_by != kNone) run_until(slot.saved_by);
-      // Autograd saves what an operator reads before the operator runs.
-      if (slot.saved_by != kNone && recorded(slot.value).producer == slot.saved_by) {
-        begin(slot.saved_by);
-      }
+      // Autograd saves what an operator reads before the operator runs, and its result after.
+      const OperatorId producer = recorded(slot.value).producer;
+      const OperatorId saver = slot.saved_by != kNone ? slot.saved_by : producer;
+      if (saver != kNone) run_until(saver);
+      if (saver != kNone && saver == producer && saver == next_) begin(saver);
       save(static_cast<SlotId>(s));
     }
     run_until(static_cast<OperatorId>(graph_.operators.size()));

@@ -86,8 +86,9 @@ Error error_of(const std::system_error& error) {
 Error not_written(const fs::path& path, int cause) {
   std::error_code unknown;
   if (cause == ENOENT && path.has_parent_path() && fs::is_directory(path.parent_path(), unknown)) {
-    return {ExitCode::kCannotWrite,
-            path.string() + ": cannot be written: its folder takes nothing new"};
+    return {ExitCode::kCannotWrite, path.string() +
+                                        ": cannot be written: its folder takes nothing new (" +
+                                        std::generic_category().message(cause) + ")"};
   }
   return error_of(
       fs::filesystem_error("cannot write", path, std::error_code(cause, std::generic_category())));

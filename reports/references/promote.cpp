@@ -8,6 +8,7 @@
 #include <set>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
@@ -88,48 +89,62 @@ Place place_of(const BaselineCell& cell, const PromoteOptions& options) {
 /// The files by name, of runs by their names.
 using FilesOfRuns = std::map<std::string, std::map<std::string, std::string>>;
 
-/// Writes what is to be in a place into a folder beside it. Where that fails, on a full disk for
-/// example, it goes again, and what is in the place stays as it was.
-fs::path staged_beside(const Place& place, const FilesOfRuns& runs) {
-  fs::path staged = place.folder;
-  staged += ".new";
-  fs::remove_all(staged);
-  try {
-    for (const auto& [run_id, files] : runs) {
-      make_folder(staged / run_id);
-      for (const auto& [name, text] : files) write_file_atomically(staged / run_id / name, text);
+/// A folder beside a place with all that is to be in it. What is in the place stays as it was, also
+/// where this cannot be written, on a full disk for example. The folder goes with this.
+class StagedPlace {
+ public:
+  explicit StagedPlace(const Place& place) : place_(place), staged_(place.folder) {
+    staged_ += ".new";
+    fs::remove_all(staged_);
+    for (const NamedResult* run : place.cell->runs) runs_[run->result.run_id] = files_of(*run);
+    try {
+      write();
+    } catch (...) {
+      remove();
+      throw;
     }
-    write_file_atomically(staged / kText, baseline_markdown(*place.cell));
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(staged, ignored);
-    throw;
   }
-  return staged;
-}
+  ~StagedPlace() { remove(); }
+  StagedPlace(StagedPlace&& other) noexcept
+      : place_(other.place_),
+        staged_(std::exchange(other.staged_, {})),
+        runs_(std::move(other.runs_)) {}
+  StagedPlace& operator=(StagedPlace&&) = delete;
 
-void write_place(const Place& place, Promotion& promotion) {
-  // Read first: what is promoted may be what lies there.
-  FilesOfRuns runs;
-  for (const NamedResult* run : place.cell->runs) runs[run->result.run_id] = files_of(*run);
-  const fs::path staged = staged_beside(place, runs);
-  for (const fs::path& folder : place.earlier) {
-    if (runs.contains(folder.filename().string())) continue;
-    fs::remove_all(folder);
-    promotion.removed.push_back(folder / kResult);
-  }
-  for (const auto& [run_id, files] : runs) {
-    make_folder(place.folder / run_id);
-    for (const auto& [name, text] : files) {
-      const fs::path file = place.folder / run_id / name;
-      fs::rename(staged / run_id / name, file);
-      promotion.written.push_back(file);
+  void put(Promotion& promotion) const {
+    for (const auto& [run_id, files] : runs_) {
+      make_folder(place_.folder / run_id);
+      for (const auto& [name, text] : files) put_file(fs::path(run_id) / name, promotion);
     }
+    for (const fs::path& folder : place_.earlier) {
+      if (runs_.contains(folder.filename().string())) continue;
+      fs::remove_all(folder);
+      promotion.removed.push_back(folder / kResult);
+    }
+    put_file(kText, promotion);
   }
-  fs::rename(staged / kText, place.folder / kText);
-  fs::remove_all(staged);
-  promotion.written.push_back(place.folder / kText);
-}
+
+ private:
+  void write() const {
+    for (const auto& [run_id, files] : runs_) {
+      make_folder(staged_ / run_id);
+      for (const auto& [name, text] : files) write_file_atomically(staged_ / run_id / name, text);
+    }
+    write_file_atomically(staged_ / kText, baseline_markdown(*place_.cell));
+  }
+  void remove() const {
+    std::error_code ignored;
+    if (!staged_.empty()) fs::remove_all(staged_, ignored);
+  }
+  void put_file(const fs::path& name, Promotion& promotion) const {
+    fs::rename(staged_ / name, place_.folder / name);
+    promotion.written.push_back(place_.folder / name);
+  }
+
+  const Place& place_;
+  fs::path staged_;
+  FilesOfRuns runs_;
+};
 
 std::string list(const char* heading, const std::vector<fs::path>& files) {
   if (files.empty()) return "";
@@ -169,7 +184,12 @@ Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteO
   std::vector<Place> places;
   for (const BaselineCell& cell : cells) places.push_back(place_of(cell, options));
   Promotion promotion;
-  for (const Place& place : places) write_place(place, promotion);
+  // All are written before the first is put: what is promoted may lie there, and no room may be
+  // left.
+  std::vector<StagedPlace> staged;
+  staged.reserve(places.size());
+  for (const Place& place : places) staged.emplace_back(place);
+  for (const StagedPlace& place : staged) place.put(promotion);
   promotion.text = list("written", promotion.written) + list("removed", promotion.removed) +
                    words_on_left_out(side);
   for (const BaselineCell& cell : cells)

@@ -238,7 +238,6 @@ std::vector<fs::path> own_files(const fs::path& folder) {
   constexpr std::array kFiles = {"suite.json",
                                  kInsightFile,
                                  "quality.json",
-                                 "sweep.json",
                                  "predict.json",
                                  "profile/profile.json",
                                  "events.mlog",

@@ -31,18 +31,19 @@ std::string verdict_of(const Gate& gate) {
   return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";
 }
 
-/// "it trained at 3.79 images/s and held at most 816.25 MiB of memory"; empty where neither was
-/// measured.
 constexpr std::string_view kNotSteady =
     " (not steady: no end of the warm-up was found, so train longer, or on a quieter machine, "
     "before "
     "you cite it)";
 
+/// "it trained at 3.79 images/s and held at most 816.25 MiB of memory"; empty where neither was
+/// measured.
 std::string cost_words(const Result& result) {
   const Metric* rate = find_metric(result, "images_per_s");
   const std::string peak =
       result.memory.measured ? fmt::format("**{}**", format_bytes(result.memory.peak_bytes)) : "";
-  if (rate == nullptr || !rate->value) return peak.empty() ? "" : "it held at most " + peak;
+  if (rate == nullptr || !rate->value)
+    return peak.empty() ? "" : "it held at most " + peak + " of memory";
   return fmt::format("it trained at **{} images/s**{}{}", format_per_s(*rate->value),
                      result.protocol.warmup_stable ? "" : kNotSteady,
                      peak.empty() ? "" : " and held at most " + peak + " of memory");

@@ -122,23 +122,28 @@ std::string head(const QualityStudy& study) {
       fmt::format("# {}: quality of {}\n\n{}. Exit code {}{}.\n", verdict_name(study.verdict),
                   benchmarks(study), counts(study), static_cast<int>(exit_code_of(study)),
                   let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
-  text +=
-      "\nEach variant is compared with BASE: the runs of the same seeds without its rounding of "
-      "gradients, else those under none.\n";
+  if (!study.rows.empty()) {
+    text +=
+        "\nEach variant is compared with BASE: the runs of the same seeds without its rounding of "
+        "gradients, else those under none.\n";
+  }
   if (!study.reasons.empty()) text += '\n';
   for (const std::string& reason : study.reasons) text += fmt::format("- {}\n", plain(reason));
   return text + not_locked(study);
 }
 
-std::string_view next_words(QualityVerdict verdict) {
+std::string_view next_words(QualityVerdict verdict, const Looks& looks) {
   switch (verdict) {
     case QualityVerdict::kPass:
       return "";
     case QualityVerdict::kInconclusive:
-      return "INCONCLUSIVE: add seeds, by the command of the runs with a larger --seeds and "
-             "--resume, and judge again.";
+      return none_is_left(looks)
+                 ? "INCONCLUSIVE, and no look is left: judge new seeds (--seed) in another folder."
+                 : "INCONCLUSIVE: where the reasons leave it to more seeds, add them by the "
+                   "command "
+                   "of the runs with a larger --seeds and --resume, and judge again.";
     case QualityVerdict::kFail:
-      return "FAIL: the cost is proven, and more seeds will not change it; take another mode.";
+      return "FAIL: more seeds will not change it; the rows say what failed.";
     case QualityVerdict::kNotComparable:
       return "NOT COMPARABLE: run all variants on one machine with the same software, data and "
              "settings.";
@@ -158,7 +163,7 @@ std::string next(const QualityStudy& study) {
   for (const RangeRow& row : study.ranges) verdicts.insert(row.verdict);
   std::string text;
   for (const QualityVerdict verdict : verdicts) {
-    const std::string_view words = next_words(verdict);
+    const std::string_view words = next_words(verdict, study.looks);
     if (!words.empty()) text += fmt::format("- {}\n", words);
   }
   return text.empty() ? "" : "\n## Next\n\n" + text;

@@ -109,7 +109,7 @@ std::string Cause::words() const {
   std::string words(size_t{1} << 12U, '\0');
   const ssize_t got = read(ends_[0], words.data(), words.size());  // waits for nobody
   words.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  return words;
+  return words.substr(0, words.find('\0'));  // of several processes, the first that told
 }
 
 void tell_cause(const std::string& words) noexcept {
@@ -117,8 +117,9 @@ void tell_cause(const std::string& words) noexcept {
   if (number == nullptr) return;
   const int descriptor = std::atoi(number);
   struct stat status {};
-  if (fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode)) return;
-  (void)!write(descriptor, words.data(), words.size());
+  const bool ours = descriptor > STDERR_FILENO && fstat(descriptor, &status) == 0 &&
+                    S_ISFIFO(status.st_mode) && (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0;
+  if (ours) (void)!write(descriptor, words.c_str(), words.size() + 1);
 }
 
 }  // namespace noisemark::suite

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "suite/environment/child.h"
 #include "suite/environment/system.h"
 
 namespace noisemark::suite {
@@ -152,7 +153,9 @@ Strings relevant_variables() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || !is_relevant(text.substr(0, equals))) continue;
+    const std::string_view name = text.substr(0, equals);
+    if (equals == std::string_view::npos || !is_relevant(name)) continue;
+    if (name == Cause::kVariable) continue;  // a run of a series is no other run for it
     result[fmt::format("${}", text.substr(0, equals))] = text.substr(equals + 1);
   }
   return result;

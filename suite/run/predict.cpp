@@ -89,16 +89,16 @@ class Points {
 
 ExitCode run_prediction(const RunOptions& options, const PredictOptions& wishes) {
   require_benchmark("predict", options.id);
-  const std::vector<PlannedRun> plans = plan_runs(options);
-  for (const PlannedRun& plan : plans) require_countable_batch(plan.spec);
-  const TrainConfig& train = plans.front().spec.definition.train;
-  const Sizes known =
-      wishes.batches.empty() ? usual_sizes(train) : typed_sizes(wishes.batches, train.accumulation);
   const auto sets_batch = [](const std::string& one) { return one.starts_with("train.batch="); };
   if (std::any_of(options.sets.begin(), options.sets.end(), sets_batch)) {
     throw bad_input("--set", "train.batch", "given to predict, which tries several sizes",
                     "--batches B1,B2,B3");
   }
+  const std::vector<PlannedRun> plans = plan_runs(options);
+  for (const PlannedRun& plan : plans) require_countable_batch(plan.spec);
+  const TrainConfig& train = plans.front().spec.definition.train;
+  const Sizes known =
+      wishes.batches.empty() ? usual_sizes(train) : typed_sizes(wishes.batches, train.accumulation);
   Sizes sizes = known;
   if (wishes.check) {
     for (const int64_t size : reports::held_out_batches(known, train.accumulation)) {

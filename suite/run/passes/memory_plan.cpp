@@ -236,7 +236,8 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row({"predicted step", step_words(plan, answer.point)});
   table.add_row({"least time that any plan adds (lower bound)", bound_words(answer)});
   table.add_row({"added above that bound", gap_words(answer)});
-  table.add_row({"choices for the blocks", answer.exact ? "all were tried" : "some were searched"});
+  table.add_row(
+      {"choices for the blocks", answer.exact ? "all were tried" : "searched, not all were tried"});
   add_error_rows(plan, table);
   table.add_row(
       {"smallest budget that can be met", memopt::spell_at_least(plan.planner->smallest_bytes())});
@@ -266,8 +267,10 @@ std::string memory_plan_text(const MemoryPlan& plan) {
   std::string text =
       fmt::format("# Plan of {}, {}\n\n{}", plan.id, plan.variant, verdict_words(plan));
   if (plan.answer) text += answer_table(plan) + "\n";
-  text += "## Pareto curve\n\nNo plan has both less memory and less time than one of these.\n\n" +
-          curve_table(plan);
+  text +=
+      "## Pareto curve\n\nNone of these plans has both less memory and less time than another "
+      "one.\n\n" +
+      curve_table(plan);
   if (!plan.answer) return reports::finished_page(text + std::string(reports::kGlossaryLine));
   const TreatmentPlan treatment = plan.planner->plan(plan.answer->point);
   text += "\n## Blocks\n\n" + segments_table(*plan.planner, plan.answer->point);

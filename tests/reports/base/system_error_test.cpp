@@ -87,7 +87,8 @@ TEST(WriteFile, that_lacks_open_files_is_no_file_that_cannot_be_written) {
   EXPECT_EQ(not_written("a/b", EACCES).code(), ExitCode::kCannotWrite);
   const std::filesystem::path there = std::filesystem::path(testing::TempDir()) / "file";
   EXPECT_EQ(not_written(there, ENOENT).what(),
-            there.string() + ": cannot be written: its folder takes nothing new");
+            there.string() +
+                ": cannot be written: its folder takes nothing new (No such file or directory)");
 }
 
 TEST(ReadFile, names_a_file_whose_bytes_cannot_be_read) {

@@ -327,7 +327,7 @@ TEST_F(CheckFolder, passes_over_no_file_of_the_programs_that_cannot_be_read_or_i
   for (const char* folder : {"profile", "plots", "distances"}) make_folder(folder_ / folder);
   for (const char* name :
        {"insight.json", "report.html", "suite.json", "quality.json", "quality.md", "sweep.md",
-        "sweep.json", "predict.md", "predict.json", "profile/profile.json", "profile/profile.md",
+        "predict.md", "predict.json", "profile/profile.json", "profile/profile.md",
         "profile/trace.json.gz", "profile/memory_timeline.json", "plots/loss.svg",
         "distances/fid.json"}) {
     const fs::path file = folder_ / name;
