@@ -135,7 +135,7 @@ class CudaDeviceGraph final : public DeviceGraph {
 
   c10::DeviceIndex index_;
   c10::cuda::CUDAStream stream_;
-  c10::MempoolId_t pool_ = at::cuda::graph_pool_handle();  ///< what the work allocates from
+  c10::MempoolId_t pool_ = at::cuda::graph_pool_handle();  ///< memory pool of the work
   at::cuda::CUDAGraph graph_;
 };
 

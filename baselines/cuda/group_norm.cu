@@ -185,8 +185,8 @@ struct Task {
   int64_t groups;
   int64_t width;
   int64_t first;  ///< channel
-  int64_t count;  ///< of channels
-  int64_t begin;  ///< of its values
+  int64_t count;  ///< number of channels
+  int64_t begin;  ///< offset of its first value
 
   template <typename T>
   __device__ explicit Task(const GroupNorm<T>& job) {

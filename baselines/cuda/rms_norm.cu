@@ -12,7 +12,7 @@ namespace {
 /// A block's pixels: those of one task.
 struct Pixels {
   int64_t sample;
-  int64_t first;  ///< of the sample
+  int64_t first;  ///< index within the sample
   int count;
 
   template <typename T>

@@ -114,14 +114,14 @@ struct LogMark {
   std::string name;
   size_t instant = 0;
   bool walked = false;            ///< owners were walked here: a boundary
-  std::vector<OwnedBlock> owned;  ///< what the walk found
-  int64_t live_bytes = 0;         ///< what the allocator itself says
+  std::vector<OwnedBlock> owned;  ///< blocks found by the walk
+  int64_t live_bytes = 0;         ///< the allocator's own count
 };
 
 /// One variable that autograd saved.
 struct SavedRecord {
   uint64_t number = 0;
-  int64_t bytes = 0;  ///< of the variable, which may be a part of its block
+  int64_t bytes = 0;  ///< size of the variable, which may be a part of its block
   size_t begin = 0;   ///< instant
   size_t end = 0;     ///< instant; the last one when it was still saved at the end
 };

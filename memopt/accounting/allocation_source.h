@@ -38,7 +38,7 @@ class AllocationListener {
 /// so these bytes plus its events are the live bytes at any time.
 struct AllocationBaseline {
   int64_t live_bytes = 0;
-  int64_t born_bytes[kOwnerCount] = {};  ///< of these, by the scope they were born in
+  int64_t born_bytes[kOwnerCount] = {};  ///< part of live_bytes born in each OwnerScope
 };
 
 /// An allocator whose events can be followed: the CPU's (tracking_allocator.h) or a GPU's.

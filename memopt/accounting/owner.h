@@ -15,7 +15,7 @@ enum class Owner : uint8_t {
   kGradients,       ///< `.grad`, and the buckets in which ranks exchange it
   kInput,           ///< the batch and what the loader holds ready
   kAutocastCache,   ///< casts of weights
-  kEncoded,         ///< what a mode stores instead of a saved tensor
+  kEncoded,         ///< stored by a mode instead of a saved tensor
   kRematerialized,  ///< decoded or recomputed during backward
   kActivations,     ///< kept for backward
   kCommunication,   ///< other tensors on their way between ranks

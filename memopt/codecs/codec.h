@@ -26,7 +26,7 @@ class DeviceAnswer {
 /// The form that is held for backward instead of a saved tensor. Its memory is Owner::kEncoded.
 struct Encoded {
   std::vector<at::Tensor> parts;  ///< on the tensor's device unless the codec says otherwise
-  std::vector<int64_t> sizes;     ///< of the tensor that decode() gives back ...
+  std::vector<int64_t> sizes;     ///< sizes, strides and dtype of the tensor that decode() gives
   std::vector<int64_t> strides;
   at::ScalarType dtype = at::kFloat;
   /// Null: it holds. Else the caller keeps the tensor as well while this is pending; when it holds

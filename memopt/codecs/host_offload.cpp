@@ -118,7 +118,7 @@ class PinnedOffload final : public HostOffload {
   c10::Device device_;
   c10::Stream side_;
   mutable SlabPool pool_;
-  std::shared_ptr<EventPool> events_;  ///< of encodings too, which may outlive this
+  std::shared_ptr<EventPool> events_;  ///< encodings use it too, and may outlive this
   mutable std::mutex mutex_;
   mutable std::deque<Leaving> leaving_;
 };
@@ -150,7 +150,7 @@ struct PinnedOffload::Returning {
   at::Tensor tensor;  ///< undefined when no copy is under way
   c10::Stream compute;
   std::shared_ptr<EventPool> events;
-  std::unique_ptr<PooledEvent> arrived;  ///< of the copy, while it is under way
+  std::unique_ptr<PooledEvent> arrived;  ///< recorded behind the copy under way; null: none is
 
   Returning(c10::Device device, std::shared_ptr<EventPool> pool)
       : compute(current_stream(device)), events(std::move(pool)) {}

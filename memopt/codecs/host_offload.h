@@ -12,7 +12,7 @@
 namespace noisemark::memopt {
 
 struct HostOffloadUsage {
-  int64_t capacity_bytes = 0;  ///< what the host gave, at most what was asked for
+  int64_t capacity_bytes = 0;  ///< size of the pool, at most what was asked for
   int64_t held_bytes = 0;
   int64_t fallbacks = 0;  ///< tensors that found no room, and stayed where they were
 };

@@ -22,7 +22,7 @@ class SlabPool {
   using Source = std::function<Memory(int64_t bytes)>;
 
   struct Usage {
-    int64_t capacity_bytes = 0;  ///< what the source gave
+    int64_t capacity_bytes = 0;  ///< bytes given by the source
     int64_t lent_bytes = 0;      ///< with padding to kAlignment
     int64_t refusals = 0;        ///< since the beginning
   };

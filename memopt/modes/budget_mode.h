@@ -109,7 +109,7 @@ class BudgetMode final : public PlannedMode {
   std::optional<double> measured_error_;
   ErrorModel errors_;          ///< the plan in force was chosen by it
   double gradient_norm_ = 0;   ///< it was chosen for a gradient of this norm; 0: not yet known
-  double expected_error_ = 0;  ///< of such a gradient under the plan in force
+  double expected_error_ = 0;  ///< error expected of such a gradient under the plan in force
   bool most_careful_ = false;  ///< the budget has no more careful plan
   int probed_passes_ = 0;
   double planning_s_ = 0;
@@ -118,15 +118,15 @@ class BudgetMode final : public PlannedMode {
   std::exception_ptr failure_;
   int64_t together_ = 1;                 ///< passes that share the budget
   int64_t needed_bytes_ = 0;             ///< by the plan in force, where that is not within it
-  std::unique_ptr<HighMark> step_mark_;  ///< of the step in progress; null: not read
-  int64_t passes_before_ = 0;            ///< of the step
+  std::unique_ptr<HighMark> step_mark_;  ///< high mark of the step in progress; null: not read
+  int64_t passes_before_ = 0;            ///< passes() when the step began
   int64_t followed_before_ = 0;
   int64_t retained_before_ = 0;
   KeptBudget kept_;
   bool step_exceeded_ = false;    ///< the last one
   bool step_uncertain_ = false;   ///< its error may be above what is allowed
   int64_t passes_looked_at_ = 0;  ///< when the gradient was last looked at
-  int64_t steps_ = 0;             ///< that have begun
+  int64_t steps_ = 0;             ///< steps begun since attach()
 };
 
 /// Throws std::invalid_argument, as parse_budget() does.

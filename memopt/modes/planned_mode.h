@@ -33,9 +33,9 @@ struct ExecutionCounters {
 
 /// The host memory of a mode that offloads.
 struct HostMemoryReport {
-  int64_t capacity_bytes = 0;   ///< what was taken for it
+  int64_t capacity_bytes = 0;   ///< size of the pool
   int64_t refused_tensors = 0;  ///< saved storages that found it full, in at least one pass
-  int64_t refused_bytes = 0;    ///< of those, as they were saved
+  int64_t refused_bytes = 0;    ///< bytes of those storages, as they were saved
 };
 
 /// A mode's keeping of its budget, in the steps that began after it had watched as many forward
@@ -53,26 +53,27 @@ struct KeptBudget {
 
 /// The work of a planned mode since attach().
 struct PlannedModeReport {
-  PlanSummary plan;                     ///< of the plan in force
+  PlanSummary plan;                     ///< figures of the plan in force
   ExecutionCounters counters;           ///< over all passes that are over
   int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
   int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
   int32_t unrepeatable = 0;      ///< operators whose arguments changed between recorded passes
-  int64_t followed_passes = 0;   ///< that followed a verified plan from beginning to end
-  int64_t retained_passes = 0;   ///< of these, whose graph was retained, unlike the recorded one
+  int64_t followed_passes = 0;   ///< passes that followed a verified plan from beginning to end
+  int64_t retained_passes = 0;   ///< followed passes held after a backward, or, unlike the recorded
+                                 ///< one, asked for by a second
   int64_t unplanned_passes = 0;  ///< since the last that followed a plan; they kept everything
   int64_t recordings = 0;  ///< plans that were made for passes of a new kind, the first included
   bool verified = false;   ///< the next pass follows the plan
-  std::optional<HostMemoryReport> host;  ///< of a mode that offloads, since it has planned
+  std::optional<HostMemoryReport> host;  ///< empty: no offloading, or no plan yet
   std::string missing_reason;  ///< why there is no plan, or why it recomputes nothing; else empty
-  std::optional<KeptBudget> budget;  ///< of a mode that has one
+  std::optional<KeptBudget> budget;  ///< empty: the mode has none
 };
 
 /// The bytes and the cost that are expected of a plan, from the recorded step
 /// (plan/peak_timeline.h).
 struct PlanEstimate {
-  std::optional<int64_t> peak_bytes;  ///< of all owners; empty where the device's allocations could
-                                      ///< not be followed
+  std::optional<int64_t> peak_bytes;  ///< the most bytes of all owners at once; empty: the
+                                      ///< device's allocations could not be followed
   int64_t saved_bytes = 0;            ///< when forward returns
   int64_t peak_saved_bytes = 0;
   int64_t cost_ns = 0;  ///< added to a step: what is recomputed, encoded and decoded
@@ -167,7 +168,7 @@ class PlannedMode : public Mode {
   /// Keeps everything and watches, until two passes are alike.
   struct Recording {
     std::vector<std::shared_ptr<StepGraph>> seen;  ///< passes that another one may be like
-    int passes = 0;                                ///< that were like none of them
+    int passes = 0;                                ///< passes that were like none of them
     std::unique_ptr<StepRecorder> pass;
   };
   /// Keeps everything, after watching many passes in vain.
@@ -206,8 +207,8 @@ class PlannedMode : public Mode {
   /// A forward pass that is over, unlike its backward perhaps.
   struct PastPass {
     std::shared_ptr<const BackwardFindings> findings;
-    std::shared_ptr<const TreatmentPlan> plan;  ///< that it followed; null where it compared one
-    BackwardFinding heard;                      ///< of its findings
+    std::shared_ptr<const TreatmentPlan> plan;  ///< the plan it followed; null: it compared one
+    BackwardFinding heard;                      ///< findings counted already
   };
 
   [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
@@ -274,29 +275,29 @@ class PlannedMode : public Mode {
   int64_t step_ = 0;
   Phase phase_ = Recording{};
   std::vector<PastPass> past_;
-  std::vector<AwaitedAnswer> awaited_;  ///< of passes that are over
+  std::vector<AwaitedAnswer> awaited_;  ///< answers for passes that are over
   std::shared_ptr<DeviceDoubt> doubt_;
   std::shared_ptr<const TreatmentPlan> doubted_;  ///< the last plan that was followed
-  std::unique_ptr<DeviceAnswer> asked_;           ///< of `doubt_`, where nobody calls check_step()
-  bool unchecked_ = false;                        ///< a plan was followed since check_step()
-  std::shared_ptr<StepGraph> graph_;              ///< that plans are for; null while recording
-  std::vector<KnownPlan> known_;                  ///< that are not in force
-  int64_t followed_at_ = 0;                       ///< the last pass that followed the plan in force
-  std::vector<Alternative> alternatives_;         ///< until the pass has saved its first tensor
-  Alternative other_;                             ///< the one that the pass follows; null: none
-  int64_t departures_ = 0;                        ///< since the plan was made
-  int64_t patience_ = 0;                          ///< so many of them are let by
-  std::vector<std::weak_ptr<const void>> open_passes_;  ///< of this step, as long as they are held
-  std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< of steps that are over, likewise
+  std::unique_ptr<DeviceAnswer> asked_;    ///< answer of `doubt_`, if nobody calls check_step()
+  bool unchecked_ = false;                 ///< a plan was followed since check_step()
+  std::shared_ptr<StepGraph> graph_;       ///< the pass that is planned for; null: recording
+  std::vector<KnownPlan> known_;           ///< verified plans not in force
+  int64_t followed_at_ = 0;                ///< the last pass that followed the plan in force
+  std::vector<Alternative> alternatives_;  ///< until the pass has saved its first tensor
+  Alternative other_;                      ///< the one that the pass follows; null: none
+  int64_t departures_ = 0;                 ///< since the plan was made
+  int64_t patience_ = 0;                   ///< so many of them are let by
+  std::vector<std::weak_ptr<const void>> open_passes_;     ///< held passes of this step
+  std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< held passes of earlier steps
   int64_t earlier_held_ = 0;
   int64_t together_ = 1;
   int64_t passes_ = 0;
   int64_t followed_until_ = 0;  ///< passes_ at the end of the last that followed a plan
-  bool warned_ = false;         ///< that none was followed for long
+  bool warned_ = false;         ///< warned that no plan was followed for long
   bool rehearses_ = false;      ///< scopes that a backward opens meanwhile keep everything
   int cut_short_ = 0;           ///< passes whose backward was, while they were watched
   Overrides overrides_;
-  std::map<ValueId, int> refusals_;  ///< of the codecs of the plan in force
+  std::map<ValueId, int> refusals_;  ///< refusals by the plan's codecs, by value
   std::shared_ptr<const TreatmentPlan> plan_;
   bool makes_nothing_again_ = false;  ///< the plan in force, since that would hold more
   PlannedModeReport report_;

@@ -18,7 +18,7 @@ struct Label {
   int64_t held_bytes = 0;
   double cost = 0;
   double error = 0;
-  double bound = 0;  ///< of the cost of every completion
+  double bound = 0;  ///< lower bound on the cost of every completion
   uint32_t parent = 0;
   uint32_t option = 0;
 };

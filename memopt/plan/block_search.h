@@ -14,7 +14,7 @@ namespace noisemark::memopt::plan {
 /// own.
 struct Bounds {
   std::vector<CompletionBound> cost;     ///< at least one
-  std::optional<CompletionBound> error;  ///< of with_error_as_cost(), where the error is limited
+  std::optional<CompletionBound> error;  ///< bound of with_error_as_cost(); empty: no error limit
 };
 
 struct SearchLimits {

@@ -39,7 +39,7 @@ class FreeableStorages {
 /// A storage that a plan does not hold as it was saved.
 struct FreedStorage {
   StorageId storage = kNone;
-  int64_t bytes = 0;  ///< how many fewer are held
+  int64_t bytes = 0;  ///< bytes no longer held
   double ns = 0;      ///< its share of what the plan adds to a step
 
   [[nodiscard]] double ns_per_byte() const { return ns / static_cast<double>(bytes); }

@@ -92,7 +92,7 @@ class BlockOptions {
   struct CodecGroup {
     std::string forms;
     CodecChoice choice;
-    std::vector<Codecs> of_value;  ///< of what is saved, without those refused
+    std::vector<Codecs> of_value;  ///< by saved value, without those refused
   };
 
   /// The values that an option holds because of its price limit.
@@ -132,7 +132,7 @@ class BlockOptions {
   std::shared_ptr<const StepGraph> graph_;
   std::vector<BlockOption> options_;
   Overrides known_;
-  Overrides overrides_;  ///< of every plan: what is known, without what recipes and codecs know
+  Overrides overrides_;  ///< overrides of every plan: known_ without what recipes_ and groups_ use
   std::unique_ptr<RecipeBook> recipes_;
   size_t blocks_ = 0;
   std::vector<CodecGroup> groups_;          ///< the first has no codecs

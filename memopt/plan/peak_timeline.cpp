@@ -442,7 +442,7 @@ class Simulation {
   const StepGraph& graph_;
   const CodecFigures& figures_;
   Meter meter_;                        ///< before all that is counted by it
-  std::deque<SimulatedBlock> blocks_;  ///< of this simulation, so that references to them stay
+  std::deque<SimulatedBlock> blocks_;  ///< kept to the end, so that references to them stay valid
   MemoryLevel between_;
   std::vector<Memory> in_use_;                                ///< by storage, in forward
   std::unordered_map<int32_t, std::vector<size_t>> gone_at_;  ///< storages, by unpacking

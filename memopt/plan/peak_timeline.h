@@ -25,7 +25,7 @@ using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue
 struct MemoryLevel {
   int64_t saved = 0;  ///< held for backward: kept, encoded, recomputed; also what is dropped, as
                       ///< long as the forward pass itself still uses it
-  int64_t live = 0;   ///< that, and the results that the forward pass still uses
+  int64_t live = 0;   ///< saved, the results that the forward pass still uses, and scratch
 };
 
 /// A tensor is saved, or backward asks for one.
@@ -47,7 +47,7 @@ struct PeakTimeline {
   std::vector<TimelineEvent> events;
   int64_t saved_bytes = 0;             ///< at the end of forward
   int64_t peak_saved_bytes = 0;        ///< the most at any event
-  int64_t cost_ns = 0;                 ///< of all that is recomputed, encoded and decoded
+  int64_t cost_ns = 0;                 ///< time of all recomputing, encoding and decoding
   std::vector<int64_t> held_by_slot;   ///< bytes at the end of forward, by the slot that brought
                                        ///< them; sums to saved_bytes
   std::vector<int64_t> operator_cost;  ///< cost_ns by the operator that made the value first

@@ -228,7 +228,7 @@ class PlanWalk {
   Store& store_;
   std::vector<int32_t> uses_;               ///< slots that still need the held value
   std::vector<int32_t> reads_left_;         ///< by value
-  std::vector<int32_t> shared_reads_left_;  ///< of all values that are encoded with it
+  std::vector<int32_t> shared_reads_left_;  ///< by value: reads left of all values encoded with it
   std::vector<Memory> cache_;
   std::vector<bool> asked_;        ///< by slot, in this backward pass
   std::vector<bool> inputs_read_;  ///< by recipe: it has run, or never will, in this pass

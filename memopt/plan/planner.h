@@ -41,7 +41,7 @@ struct PlanPoint {
   int64_t peak_saved_bytes = 0;
   int64_t saved_bytes = 0;  ///< at the end of forward
   int64_t cost_ns = 0;      ///< added to a step
-  double error = 0;         ///< of the gradient, expected
+  double error = 0;         ///< expected error of the gradient
 
   [[nodiscard]] int64_t of(BudgetTarget target) const {
     return target == BudgetTarget::kPeak ? peak_bytes : peak_saved_bytes;

@@ -37,7 +37,7 @@ struct Policy {
   bool slices = true;
   CodecChoice codec;                       ///< empty: no value is encoded
   bool rounds = false;                     ///< some codecs of it do
-  std::shared_ptr<OffloadPool> host = {};  ///< what `codec` takes host memory from; null: nothing
+  std::shared_ptr<OffloadPool> host = {};  ///< host memory for `codec`; null: none
   /// Mirror: the segments are not the model's blocks but the square root of the number of saved
   /// storages in number, of equal bytes.
   bool segments_of_equal_bytes = false;
@@ -55,7 +55,7 @@ struct Overrides {
   std::set<ValueId> tried_parts;  ///< are cut out of others, and codecs were tried on them
   std::set<StorageId> no_room;    ///< found the host's memory full, in at least one pass
   std::set<ValueId> replay;  ///< its shortcut was found not to be exact: its operator is called
-  std::map<ValueId, int64_t> shortcut_ns;  ///< what the shortcut of a value took
+  std::map<ValueId, int64_t> shortcut_ns;  ///< measured time of the value's shortcut
 
   /// A tensor that A does not take is not taken by A+B either.
   [[nodiscard]] bool refuses(ValueId id, const Codec& codec) const;

@@ -20,7 +20,7 @@ constexpr Places kAny = ~Places{0};
 
 struct Bounded {
   std::string_view name;
-  Places arguments = kNothing;  ///< that it may save rounded
+  Places arguments = kNothing;  ///< arguments that it may save rounded
   Places results = kNothing;
 };
 

@@ -116,7 +116,7 @@ class HistoryReader {
   using Place = std::pair<const c10::StorageImpl*, int64_t>;
   [[nodiscard]] static Place place_of(const at::Tensor& tensor);
 
-  uint64_t first_sequence_;  ///< of the pass
+  uint64_t first_sequence_;  ///< first sequence number of the pass
   CallWatch calls_;
   std::map<Place, ValueId> model_;
   std::unordered_map<const torch::autograd::Node*, Known> known_;

@@ -50,7 +50,7 @@ namespace {
 /// An operator that is running.
 struct OpenFrame final : at::ObserverContext {
   bool followed = false;
-  const void* recorder = nullptr;  ///< that was the innermost when it began
+  const void* recorder = nullptr;  ///< the innermost recorder when it began
   OpenFrame* outer = nullptr;
   std::vector<Argument> arguments;
   std::optional<c10::OperatorHandle> handle;
@@ -563,11 +563,11 @@ class StepRecorder::State {
   std::unordered_map<std::string, std::string> segment_of_parameter_;
   std::unordered_map<const c10::TensorImpl*, ValueId> ids_;
   std::unordered_map<const c10::StorageImpl*, StorageId> storage_ids_;
-  std::vector<WeakTensor> pinned_;  ///< whose addresses are names
+  std::vector<WeakTensor> pinned_;  ///< tensors named by their addresses
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> pinned_storages_;
   std::vector<PendingSlot> pending_;
   Lifetimes lifetimes_;
-  std::set<ValueId> replaced_;  ///< what was in a tensor before it was written
+  std::set<ValueId> replaced_;  ///< values overwritten in place
   std::set<ValueId> stale_;     ///< elements of theirs were written through another tensor
   int32_t unpacked_ = 0;
   bool following_ = true;

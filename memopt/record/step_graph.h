@@ -64,7 +64,7 @@ using SlotId = Id<RecordedSlot>;
 struct Argument {
   enum class Kind : uint8_t { kConstant, kTensor, kTensorList };
   Kind kind = Kind::kConstant;
-  c10::IValue constant;         ///< of kConstant
+  c10::IValue constant;         ///< set for kConstant
   std::vector<ValueId> values;  ///< kNone: an undefined tensor
 };
 
@@ -82,7 +82,7 @@ struct RecordedOperator {
   bool repeatable = true;        ///< false: draws numbers nobody saved, writes in a way that is not
                                  ///< understood, or takes an argument that cannot be written down
   bool in_scope = false;         ///< a SegmentScope said which segment
-  int64_t scratch_bytes = 0;     ///< that it needs beside its results while it runs; 0: not read
+  int64_t scratch_bytes = 0;     ///< the most it needs beside its results as it runs; 0: not read
 };
 
 /// The way in which elements follow from memory, beside sizes and strides. Two tensors of one
@@ -128,10 +128,10 @@ struct RecordedValue {
   /// Far smaller than what it was computed from: statistics of a norm, the log-sum-exp of
   /// attention. Keeping it costs nothing and saves the reduction.
   bool small_result = false;
-  at::Tensor model_tensor;  ///< of kModel
-  std::string model_name;   ///< of kModel, as in the state dict
+  at::Tensor model_tensor;  ///< set for kModel
+  std::string model_name;   ///< a parameter's name in the state dict; else empty
   std::vector<OperatorId> readers;
-  std::vector<SlotId> slots;  ///< that saved exactly this tensor
+  std::vector<SlotId> slots;  ///< slots that saved exactly this tensor
 
   [[nodiscard]] int64_t bytes() const;
   /// Its elements are a range of memory without gaps or overlaps.
@@ -147,7 +147,7 @@ struct RecordedStorage {
   std::vector<ValueId> values;  ///< in the order of their appearance; the first made the storage
   bool written_in_place = false;
   bool written_in_parts = false;  ///< a part of it was written after another part had been saved
-  bool external = false;    ///< of the model or of the batch: nobody's to drop, and not counted
+  bool external = false;    ///< the model's or from outside: nobody's to drop, and not counted
   bool kept_as_is = false;  ///< a cast of a parameter, or read in a form that is not plain: what is
                             ///< saved of it stays as it was saved
   bool exact = false;       ///< to round it could spoil a gradient (exact_storages.h)
@@ -170,8 +170,8 @@ struct RecordedEdge {
   static constexpr int32_t kLeaf = -2;     ///< a tensor that was not computed, or its cast
   static constexpr int32_t kEarlier = -3;  ///< something computed before the pass
   int32_t node = kNone;                    ///< index into StepGraph::nodes, or one of the above
-  uint32_t output = 0;                     ///< of the node
-  ValueId leaf = kNone;                    ///< of kLeaf, where it is the model's
+  uint32_t output = 0;                     ///< index among the node's outputs
+  ValueId leaf = kNone;                    ///< kLeaf: its value, if it is the model's
   bool operator==(const RecordedEdge&) const = default;
 };
 
@@ -181,7 +181,7 @@ struct RecordedNode {
   std::vector<RecordedEdge> inputs;
   std::vector<double> numbers;  ///< arguments (autograd/nodes.h)
   bool numbers_vary = false;    ///< they were others in the second recorded pass
-  uint64_t call = 0;            ///< of the operator (history.h)
+  uint64_t call = 0;            ///< digest of the operator's call (history.h); 0: not seen
   bool call_varies = false;     ///< it was another in the second recorded pass
 };
 
@@ -193,12 +193,12 @@ struct RecordedSlot {
   int32_t unpack_order = kNone;    ///< when backward first asked for it, counted over the step
   int32_t gone_at_unpack = kNone;  ///< so many slots were asked for when it was let go, or when
                                    ///< the record ended; kNone: it went with its node
-  std::type_index node = typeid(void);  ///< of the autograd node that made the tensor
+  std::type_index node = typeid(void);  ///< type of the autograd node that made the tensor
   MemoryReading at_save;
   MemoryReading at_unpack;  ///< the first time
   RecordedEdge came_from;
-  size_t nodes = 0;          ///< how many of StepGraph::nodes were known when it was saved
-  int64_t version = 0;       ///< of its memory when it was saved; kNone: not the same in every pass
+  size_t nodes = 0;          ///< number of StepGraph::nodes known when it was saved
+  int64_t version = 0;       ///< its memory's version when saved; kNone: not the same in every pass
   uint64_t writes = 0;       ///< the writes to its memory without autograd (history.h)
   bool writes_vary = false;  ///< they were others in the second recorded pass
   bool exact = false;        ///< to round it could spoil a gradient (exact_storages.h)
@@ -210,9 +210,9 @@ struct StepGraph {
   std::vector<RecordedValue> values;
   std::vector<RecordedStorage> storages;
   std::vector<RecordedSlot> slots;
-  std::vector<RecordedNode> nodes;    ///< that slots came from, in the order in which they were met
+  std::vector<RecordedNode> nodes;    ///< origins of slots, in the order in which they were met
   std::vector<std::string> segments;  ///< in the order of their first operator
-  MemoryReading at_end;               ///< of the pass
+  MemoryReading at_end;               ///< read after the pass and its backward
   bool partly_seen = false;           ///< another scope of the pass may have had operators
   bool retained = false;              ///< backward asked twice for a slot
   bool backward_ran = false;          ///< and not only one that was differentiated itself

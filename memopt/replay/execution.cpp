@@ -436,7 +436,7 @@ class PlanExecution::State {
   HeldValues held_;
   PlanWalk<at::Tensor, State> walk_;
   std::vector<int32_t> recipe_runs_;
-  ValueSamples samples_;  ///< of what is recomputed
+  ValueSamples samples_;  ///< samples of what is recomputed exactly
   std::unordered_map<ValueId, int64_t> model_versions_;
   /// The memory that a slot saved, which the slot does not keep alive.
   struct SavedMemory {
@@ -445,7 +445,7 @@ class PlanExecution::State {
     int64_t version = 0;
     c10::DispatchKeySet keys;
   };
-  std::map<SlotId, SavedMemory> memory_;  ///< of slots that a differentiated backward asks for
+  std::map<SlotId, SavedMemory> memory_;  ///< slots that a differentiated backward asks for
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them

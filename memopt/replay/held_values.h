@@ -80,7 +80,7 @@ class HeldValues {
     at::Tensor tensor;
     int64_t version = 0;
     std::optional<Encoded> encoded;
-    const Codec* codec = nullptr;  ///< of `encoded`
+    const Codec* codec = nullptr;  ///< codec of `encoded`
     at::Tensor decoded;            ///< all of the memory that several values share
     bool fetched = false;          ///< asked for, or about to be
 
@@ -90,7 +90,7 @@ class HeldValues {
   /// The largest norm of a row of a query or key.
   struct LargestRow {
     double value = 0;
-    std::optional<double> error = {};  ///< of what rounding adds to the value; empty: not known
+    std::optional<double> error = {};  ///< largest norm of a row's rounding error; empty: not known
   };
 
   [[nodiscard]] const ValueTreatment& treatment(ValueId id) const {
@@ -133,10 +133,10 @@ class HeldValues {
   /// The storage of values that are encoded as one, whose name stays its own though its memory
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
-  std::map<ValueId, LargestRow> largest_rows_;  ///< of queries and keys that were looked at
+  std::map<ValueId, LargestRow> largest_rows_;  ///< by query or key that was looked at
   std::vector<Refusal> refused_;
   std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order
-  std::vector<AwaitedAnswer> unheard_;  ///< of what was let go before
+  std::vector<AwaitedAnswer> unheard_;  ///< answers for values let go before
 };
 
 }  // namespace noisemark::memopt

@@ -92,7 +92,7 @@ class Rehearsal::State {
   PathMatch path_;
   mutable std::mutex mutex_;
   std::vector<at::Tensor> saved_;                                            ///< by slot
-  std::vector<std::unique_ptr<torch::autograd::SavedVariableHooks>> slots_;  ///< of the plan
+  std::vector<std::unique_ptr<torch::autograd::SavedVariableHooks>> slots_;  ///< the plan's hooks
   int64_t asked_ = 0;
   bool departed_ = false;
   bool ended_ = false;

@@ -16,7 +16,7 @@ namespace noisemark::memopt::replay {
 struct SampledElements {
   static constexpr int kMost = 64;
   const unsigned char* data = nullptr;
-  int32_t count = 0;            ///< of `offsets`
+  int32_t count = 0;            ///< number of `offsets`
   int32_t element_bytes = 0;    ///< any
   int64_t offsets[kMost] = {};  ///< in bytes from `data`
 };

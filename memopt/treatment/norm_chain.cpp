@@ -195,7 +195,7 @@ struct Chain {
   at::ScalarType type = at::kFloat;  ///< to which that is rounded
   Activation activation = Activation::kNone;
   ValueId factor = kNone;
-  int64_t cost_ns = 0;  ///< of its operators
+  int64_t cost_ns = 0;  ///< sum over its operators
 };
 
 /// aten::native_group_norm(input, weight, bias, N, C, HxW, group, eps) -> (y, mean, rstd).

@@ -15,7 +15,7 @@ namespace noisemark::memopt::replay {
 /// One group of a group norm, which ATen computes like any other of its shape.
 struct NormGroup {
   int64_t channels = 0;
-  int64_t rows = 0;  ///< of pixels
+  int64_t rows = 0;  ///< rows of pixels
   int64_t columns = 0;
   bool channels_last = false;
   bool weight = true;

@@ -19,9 +19,9 @@ struct Recipe {
   std::string name;              ///< "aten::silu"
   OperatorId replaces = kNone;   ///< the recorded operator whose results it gives
   bool is_shortcut = false;      ///< gives them in another way than by calling that operator
-  int64_t cost_ns = 0;           ///< of one run, as it was measured; 0: not measured
-  std::vector<ValueId> inputs;   ///< what run() takes, in this order, each once
-  std::vector<ValueId> results;  ///< what run() gives; kNone: not a value of the step
+  int64_t cost_ns = 0;           ///< measured time of one run, or of what it replaces; 0: none
+  std::vector<ValueId> inputs;   ///< arguments of run(), in this order, each once
+  std::vector<ValueId> results;  ///< results of run(); kNone: not a value of the step
   /// Runs without autograd and without autocast. Throws what the operator throws.
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> run;
 };
@@ -35,7 +35,7 @@ struct Recipe {
 
 /// A value that nobody saved, as a part of one that was.
 struct Slice {
-  ValueId value = kNone;  ///< what it gives
+  ValueId value = kNone;  ///< the value it gives
   /// From the whole to a dense tensor of its own memory, with the dimensions in the whole's order.
   std::function<at::Tensor(const at::Tensor& whole)> take;
 };

@@ -51,15 +51,15 @@ enum class KeepReason : uint8_t {
 
 struct ValueTreatment {
   Source source = Source::kUnavailable;
-  KeepReason reason = KeepReason::kNone;  ///< of kHeld and kEncoded
-  const Codec* codec = nullptr;           ///< of kEncoded, and of kSliced where it is encoded too
+  KeepReason reason = KeepReason::kNone;  ///< set for kHeld and kEncoded
+  const Codec* codec = nullptr;           ///< set for kEncoded, and for kSliced if encoded too
   /// To try in this order where `codec` does not take the value.
   std::vector<const Codec*> next_codecs = {};
   /// For kEncoded, the value whose slot brings all of the memory that they share; kNone: alone.
   ValueId encoded_with = kNone;
-  int32_t recipe = kNone;      ///< of kMadeAgain, index into TreatmentPlan::recipes
-  SlotId supplied_by = kNone;  ///< of kHeld, kEncoded, kSliced: the slot that brings it
-  bool light = false;          ///< of kMadeAgain in `mirror+echo`: where an operator that is not
+  int32_t recipe = kNone;      ///< kMadeAgain: index into TreatmentPlan::recipes
+  SlotId supplied_by = kNone;  ///< kHeld, kEncoded, kSliced: the slot that brings it
+  bool light = false;          ///< kMadeAgain, under Policy::light: where an operator that is not
                                ///< cheap is called again, it is made for that call alone
   int32_t reads = 0;           ///< expected in one backward pass, by recipes and by slots
   bool rounded = false;        ///< not the bits that were saved: a codec rounds it, or some of what
@@ -87,8 +87,8 @@ struct TreatmentPlan {
   std::vector<SlotTreatment> slots;
   std::vector<std::shared_ptr<const Recipe>> recipes;
   std::vector<std::shared_ptr<const Codec>> codecs;  ///< used above
-  std::map<ValueId, CodecTrial> trials;  ///< of saved values and of slices; the first saved value
-                                         ///< of a storage stands for all of it
+  std::map<ValueId, CodecTrial> trials;  ///< by saved value and slice; the first saved value of a
+                                         ///< storage stands for all of it
 };
 
 /// The figures of a plan, for reports; bytes count storages once and leave the model's out.
@@ -98,8 +98,8 @@ struct PlanSummary {
   int64_t encoded_from_bytes = 0;
   int64_t dropped_bytes = 0;
   int32_t recipes = 0;
-  int64_t unrounded_storages = 0;  ///< that a lossy mode does not round: held_groups() says why
-  int64_t unrounded_bytes = 0;     ///< of those, as they were saved
+  int64_t unrounded_storages = 0;  ///< storages that a lossy mode does not round (held_groups())
+  int64_t unrounded_bytes = 0;     ///< bytes of those storages, as they were saved
 };
 [[nodiscard]] PlanSummary summarize(const TreatmentPlan& plan);
 

@@ -18,7 +18,7 @@ enum class FieldForm : uint8_t {
   kTwoValues16,  ///< elements of 16 bits
   kTwoValues32,
   kPositive,
-  kReduced16,  ///< of Real::kFloat32 only
+  kReduced16,  ///< for Real::kFloat32 only
   kReduced10,
   kReduced8,
   kPoolPosition,
@@ -36,7 +36,7 @@ constexpr bool is_reduced(FieldForm form) {
 
 struct FieldJob {
   FieldForm form = FieldForm::kBoolean;
-  Real real = Real::kFloat32;  ///< of kPositive and the reduced forms
+  Real real = Real::kFloat32;  ///< used by kPositive and the reduced forms
   const void* x = nullptr;     ///< read by encode
   void* y = nullptr;           ///< written by decode
   uint32_t* words = nullptr;   ///< [blocks * 32]
@@ -56,7 +56,7 @@ struct GroupJob {
   uint32_t* numbers = nullptr;  ///< [ceil(count / 256)], see GroupNumbers
   int64_t count = 0;
   const Extent* extent = nullptr;  ///< [1]
-  RoundingKey key;                 ///< of encode
+  RoundingKey key;                 ///< read by encode
 
   [[nodiscard]] constexpr int64_t elements_per_block() const { return kLanes * (32 / bits); }
 };
@@ -78,8 +78,8 @@ struct SparseJob {
 
 /// One number from a whole tensor.
 struct SearchJob {
-  Real real = Real::kFloat32;  ///< of find_extent
-  int element_bytes = 4;       ///< of find_nonzero: 2 or 4
+  Real real = Real::kFloat32;  ///< read by find_extent
+  int element_bytes = 4;       ///< read by find_nonzero: 2 or 4
   const void* x = nullptr;
   int64_t count = 0;
   uint32_t* number = nullptr;  ///< [1]
