@@ -177,7 +177,7 @@ reports::Result result_in(const fs::path& out, const std::string& name) {
 }
 
 struct Revision {
-  std::string top;  ///< of the repository
+  std::string top;  ///< top folder of the repository
   std::string commit;
 };
 

@@ -28,7 +28,7 @@ struct AbRequest {
   /// The calibrated noise floor for an identity, asked once; empty: there is none. May throw.
   std::function<double(const reports::Strings&)> noise_floor;
   reports::AbOptions judge;      ///< by which the extension is decided
-  reports::Strings environment;  ///< of the record; not read
+  reports::Strings environment;  ///< environment section of the record; not read
 };
 
 /// AbRecord::ended of a measurement that AbWatch::stop ended.

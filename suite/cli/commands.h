@@ -25,13 +25,13 @@ struct Answer {
 struct Command {
   std::string_view name;
   uint32_t bit = 0;            ///< by which rows of the option table name it
-  std::string_view arguments;  ///< what is not an option: "ID", "DIR..."
+  std::string_view arguments;  ///< arguments that are not options: "ID", "DIR..."
   int min_arguments = 0;
   int max_arguments = 0;     ///< -1: any number
   std::string_view summary;  ///< one line
   std::string_view details;  ///< a paragraph of the command's help
   Answer (*act)(const CommandLine& line);
-  std::string (*more)() = nullptr;  ///< what follows the details, from a table; null: nothing
+  std::string (*more)() = nullptr;  ///< text after the details, made from a table; null: none
 };
 
 /// Every command, in the order that help shows them. With the option table (options.h) it is the

@@ -23,7 +23,7 @@ struct Options {
   bool json = false;
   std::string format;  ///< empty: the command's own
   bool html = false;
-  std::string base;  ///< of report: whose runs a report is compared with
+  std::string base;  ///< for report: results to compare with
   std::string inconclusive = "fail";
   std::string calibration;  ///< file, or a folder of them
   std::string from;         ///< recorded comparisons

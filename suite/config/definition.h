@@ -76,8 +76,8 @@ struct ModelConfig {
 struct DataConfig {
   std::string name;           ///< "gmm16", "cifar10", "folder" or "synthetic"
   bool flip = true;           ///< random horizontal flip of training images
-  int64_t train_samples = 0;  ///< of "gmm16" and "synthetic"; 0: all that the source has
-  int64_t seed = 0;           ///< of generated data
+  int64_t train_samples = 0;  ///< images of "gmm16" or "synthetic"; 0: all that the source has
+  int64_t seed = 0;           ///< seed of generated data
 };
 
 struct DiffusionConfig {
@@ -122,7 +122,7 @@ struct ScaleConfig {
 };
 
 struct EvalConfig {
-  int64_t samples = 64;  ///< of the test split, sample i at timestep floor((i mod 8 + 0.5) T / 8)
+  int64_t samples = 64;  ///< samples of the test split, i at timestep floor((i mod 8 + 0.5) T / 8)
   int64_t every = 0;     ///< steps between evaluations; 0: at the start and the end only
   std::string weights = "model";  ///< "model" or "ema"
   double target_loss = 0.0;       ///< for time to quality; 0: none
@@ -155,11 +155,11 @@ struct QualityConfig {
   double fid_margin = 0.05;
   double kid_margin = 0.0;  ///< a difference
   double cifarnet_distance_margin = 0.0;
-  double gradient_error_max = 0.0;  ///< of |g - g0| / |g0|, all gradients together; 0: its mode's
-  std::string extractor = "any";    ///< of distances: "pixels", "cifarnet" or "inception"
+  double gradient_error_max = 0.0;  ///< bound of |g - g0| / |g0| over all gradients; 0: its mode's
+  std::string extractor = "any";    ///< "pixels", "cifarnet" or "inception", for distances
   std::string resize = "tf1-bilinear";  ///< or "bilinear", of the extractor inception
-  std::string reference = "any";        ///< of distances: a name without folders, or the SHA-256 of
-                                        ///< moments
+  std::string reference = "any";        ///< reference of distances: a name without folders, or the
+                                        ///< SHA-256 of moments
 };
 
 /// One absolute gate: `[gate.NAME]` with `metric`, `max` or `min`, and the precisions it judges.
@@ -168,20 +168,20 @@ struct GateConfig {
   std::string metric;
   std::string relation;  ///< "at most" or "at least"
   double bound = 0;
-  std::vector<std::string> precisions;  ///< that the bound was calibrated for; empty: all
+  std::vector<std::string> precisions;  ///< precisions the bound was calibrated for; empty: all
 };
 
 struct Definition {
   std::string id;
   std::string title;
-  std::string why;    ///< what the benchmark is for, one line for `noisemark list`
+  std::string why;    ///< purpose of the benchmark, one line for `noisemark list`
   std::string scale;  ///< "cpu" or "gpu": which of the two locked scales this is
   int64_t version = 1;
   uint64_t seed = 0;
   int64_t order = 1000;             ///< its place in lists, by rising number and then by id
   std::vector<std::string> suites;  ///< names of suites() that run it
-  int64_t suite_seeds = 1;  ///< what a suite trains each mode with; above 1: to judge quality
-  std::vector<std::string> modes;  ///< what a suite runs it under
+  int64_t suite_seeds = 1;          ///< seeds per mode in a suite; above 1: to judge quality
+  std::vector<std::string> modes;   ///< memory modes that a suite runs
   ModelConfig model;
   DataConfig data;
   DiffusionConfig diffusion;

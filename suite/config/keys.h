@@ -29,8 +29,8 @@ struct Accepted {
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;                     ///< min itself is refused
   bool below_max = false;                     ///< max itself is refused
-  std::array<std::string_view, 4> choices{};  ///< of a string; filled from the front
-  int64_t min_items = 0;                      ///< of a list
+  std::array<std::string_view, 4> choices{};  ///< allowed strings; filled from the front
+  int64_t min_items = 0;                      ///< minimum length of a list
 };
 
 /// The key applies only while another key has one of these values ("true" for a switch).

@@ -96,7 +96,7 @@ namespace {
 struct HashField {
   const char* key;
   std::string LockEntry::*member;
-  const char* words;  ///< what a user changed
+  const char* words;  ///< the part that a user changed
 };
 
 constexpr std::array<HashField, 7> kHashes{{
@@ -112,9 +112,9 @@ constexpr std::array<HashField, 7> kHashes{{
 struct NumbersField {
   const char* key;
   std::vector<double> LockEntry::*member;
-  const char* words;      ///< what they are
-  const char* unit;       ///< what they are counted in
-  const char* depend_on;  ///< what a user changed, where one of them is another
+  const char* words;      ///< name of the list
+  const char* unit;       ///< unit of its length: "steps"
+  const char* depend_on;  ///< parts that a user may have changed if a number differs
   std::string (*name)(size_t index);
 };
 

@@ -23,14 +23,14 @@ namespace noisemark::suite {
 /// The identity of a benchmark at one scale, beyond its definition file: if the code comes to
 /// compute something else under the same definition, one of these changes.
 struct LockEntry {
-  std::string definition_sha256;  ///< of canonical_json()
-  std::string data_sha256;        ///< of the training pictures
-  std::string test_data_sha256;   ///< of those by which a run is evaluated
-  std::string parameters_sha256;  ///< of parameter names and shapes
-  std::string schedule_sha256;    ///< of the 13 schedule buffers
-  std::string order_sha256;       ///< of which picture comes when
-  std::string judging_sha256;     ///< of the warm-up rule and the margins, equal for all
-  std::vector<double> losses;     ///< of 10 training steps in double precision
+  std::string definition_sha256;  ///< hash of canonical_json()
+  std::string data_sha256;        ///< hash of the first training images; CIFAR-10: of all its files
+  std::string test_data_sha256;   ///< hash of the first test images; CIFAR-10: of its test file
+  std::string parameters_sha256;  ///< hash of parameter names and shapes
+  std::string schedule_sha256;    ///< hash of the 13 schedule buffers
+  std::string order_sha256;       ///< hash of the order of the training images
+  std::string judging_sha256;  ///< hash of the warm-up rule, the margins and alpha; equal for all
+  std::vector<double> losses;  ///< losses of 10 training steps in double precision
   /// The figures of kEvaluated, as far as they are known, of one evaluation in double precision.
   std::vector<double> evaluation;
 };

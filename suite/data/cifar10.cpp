@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSubfolder = "cifar-10-batches-bin";
 constexpr int64_t kPixels = kCifarRecordBytes - 1;
-constexpr int64_t kFileBytes = kCifarRecords * kCifarRecordBytes;  ///< of every official file
+constexpr int64_t kFileBytes = kCifarRecords * kCifarRecordBytes;  ///< size of every official file
 
 using Bytes = std::vector<uint8_t>;
 

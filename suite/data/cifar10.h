@@ -17,11 +17,11 @@ namespace noisemark::suite {
 /// of red, green and blue planes, row by row.
 struct CifarFile {
   std::string_view name;
-  std::string_view sha256;  ///< of the official file
+  std::string_view sha256;  ///< hash of the official file
 };
 
 inline constexpr int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
-inline constexpr int64_t kCifarRecords = 10'000;  ///< of every official file
+inline constexpr int64_t kCifarRecords = 10'000;  ///< records in every official file
 
 /// The five training files in order, then the test file.
 inline constexpr std::array<CifarFile, 6> kCifarFiles{{

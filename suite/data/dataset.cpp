@@ -14,7 +14,7 @@ namespace {
 
 struct Source {
   std::string_view name;   ///< data.name
-  std::string_view needs;  ///< what --data must be; empty: nothing is read
+  std::string_view needs;  ///< description of the folder for --data; empty: nothing is read
   std::shared_ptr<const Dataset> (*open)(const Definition& definition, const std::string& folder);
 };
 

@@ -81,7 +81,7 @@ struct Loader::State {
   Definition definition;
   LoaderOptions options;
   Order order;
-  int64_t samples;  ///< of a batch, this rank's
+  int64_t samples;  ///< this rank's samples in a batch
 
   std::mutex mutex;
   std::condition_variable work_appeared;

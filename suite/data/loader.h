@@ -17,7 +17,7 @@ struct Batch {
   at::Tensor images;     ///< x0 [N, C, H, W], float32, in [-1, 1], flipped
   at::Tensor timesteps;  ///< t [N], int64, in [0, T)
   at::Tensor noise;      ///< [N, C, H, W], float32 standard normal
-  double wait_s = 0;     ///< how long next() waited for it
+  double wait_s = 0;     ///< time that next() waited for it
 };
 
 struct LoaderOptions {
@@ -26,7 +26,7 @@ struct LoaderOptions {
   bool pinned = false;   ///< page-locked buffers, for copies to a CUDA device
   int64_t first_step = 0;
   int64_t last_step = 0;  ///< exclusive; next() past it is a programming error
-  BatchShare share = {};  ///< of one rank: the batch holds its samples alone
+  BatchShare share = {};  ///< share of one rank: the batch holds its samples alone
   bool noise = true;      ///< off: Batch::noise stays undefined (to time the pictures alone)
 };
 

@@ -74,9 +74,9 @@ struct Frame {
 struct Parts {
   std::optional<Header> header;
   std::optional<FileBytes> palette;
-  std::optional<Frame> frame;  ///< of an animation; the last one so far
+  std::optional<Frame> frame;  ///< an animation's last frame so far
   int64_t sequence = -1;       ///< number of the last chunk of an animation
-  int64_t frames = 0;          ///< what an animation says to have, or 0
+  int64_t frames = 0;          ///< frames that an animation declares, or 0
   std::vector<uint8_t> compressed;
   std::optional<size_t> cut_from;  ///< bytes of `compressed` before the chunk that the file cuts
   size_t text = 0;                 ///< bytes of texts so far, without their keywords

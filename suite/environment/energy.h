@@ -29,7 +29,7 @@ struct EnergyReading {
 struct EnergyUsed {
   std::optional<double> joules;
   std::string missing_reason;
-  std::string method;  ///< which counters
+  std::string method;  ///< names of the counters
 };
 
 /// Reads the processor's packages: /sys/class/powercap/intel-rapl:N below `root`, which Linux has

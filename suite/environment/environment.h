@@ -19,12 +19,12 @@ namespace noisemark::suite {
 struct Machine {
   reports::Strings hardware;     ///< must agree before results are compared
   reports::Strings software;     ///< likewise
-  reports::Strings build;        ///< of this binary
+  reports::Strings build;        ///< version, compiler and flags of this binary
   reports::Strings container;    ///< empty outside one
   reports::Strings environment;  ///< everything else: kernel, governor, packages, variables
-  std::string git_commit;        ///< of the source tree when the binary was built; empty: unknown
+  std::string git_commit;        ///< commit of the source tree at build time; empty: unknown
   bool git_dirty = false;
-  std::string git_diff_sha256;  ///< of the changes against git_commit; empty when clean
+  std::string git_diff_sha256;  ///< hash of the changes against git_commit; empty if clean
   std::string binary_sha256;
 };
 

@@ -42,7 +42,7 @@ struct GpmValue {
 /// The GPU, or the part of one, whose counters are read.
 struct GpmSubject {
   void* device = nullptr;  ///< NVML's handle of the whole GPU; null: the one that is asked
-  std::optional<unsigned> instance;  ///< of the GPU's instances; empty: the whole GPU
+  std::optional<unsigned> instance;  ///< number of the GPU instance (MIG); empty: the whole GPU
   std::string why_not;               ///< why nothing can be read; empty: it can
 };
 
@@ -74,7 +74,7 @@ class GpmWindow {
   const Nvml& nvml_;
   std::unique_ptr<Samples> samples_;
   GpmSubject subject_;
-  std::string fault_;  ///< of this window
+  std::string fault_;  ///< failure in this window
 };
 
 /// Reads a GPU beside the programs that run on it. Tests have their own.

@@ -39,7 +39,7 @@ inline constexpr const char* kReachable = "reachable";
 /// The driver's answers before any device is used; empty where there is none.
 struct CudaDriver {
   std::optional<int> cuda_version;  ///< the newest that it runs: 13000 for 13.0
-  std::optional<int> init_code;     ///< of cuInit, 0: success
+  std::optional<int> init_code;     ///< result of cuInit, 0: success
 };
 [[nodiscard]] CudaDriver ask_cuda_driver();
 

@@ -26,9 +26,8 @@ struct ProcessMemory {
 /// One of the processes that compute on the GPU.
 struct GpuProcess {
   unsigned pid = 0;
-  std::optional<int64_t> bytes;  ///< empty: the driver does not say
-  std::optional<unsigned> instance =
-      {};  ///< of a divided GPU (MIG); empty: not divided, or unknown
+  std::optional<int64_t> bytes;           ///< empty: the driver does not say
+  std::optional<unsigned> instance = {};  ///< GPU instance (MIG); empty: not divided, or unknown
 };
 
 /// Finds the memory of this program among `processes`: by its number, or, in a container, whose

@@ -464,10 +464,10 @@ class CuptiCounters final : public SampledCounters {
   Cupti cupti_;
   CuptiDevice device_;
   SamplingWindows sampled_;
-  SamplingWindow window_;  ///< that was begun last
+  SamplingWindow window_;  ///< the window begun last
   std::unique_ptr<CounterSet> set_;
   std::unique_ptr<Sampling> sampling_;
-  std::string fault_;  ///< of this window
+  std::string fault_;  ///< failure in this window
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ inline constexpr double kSecondsPerNanosecond = 1e-9;
 /// A share of what the hardware could do at most in the same time.
 struct SampledMetric {
   std::string_view name;      ///< in results: "sm_active_sampled"
-  std::string_view gpm_name;  ///< of NVML's column of the same: "sm_active"
+  std::string_view gpm_name;  ///< NVML's column of the same metric: "sm_active"
   /// The metric is as NVML defines it, so that both must agree. NVML's FP32 is arithmetic alone;
   /// CUPTI has the pipe, which computes with integers and halves too.
   bool same_definition = true;
@@ -31,7 +31,7 @@ struct SampledMetric {
 
 /// The metrics that are sampled at once.
 struct SamplingWindow {
-  std::vector<size_t> metrics;      ///< of sampled_metrics()
+  std::vector<size_t> metrics;      ///< indices in sampled_metrics()
   std::vector<std::string> called;  ///< one for each
 };
 
@@ -58,10 +58,10 @@ struct CounterSample {
 /// The value of one metric in one window.
 struct SampledValue {
   std::optional<double> frac;     ///< mean over time, 0 to 1
-  std::optional<double> lowest;   ///< of a sample
-  std::optional<double> highest;  ///< of a sample
+  std::optional<double> lowest;   ///< lowest sample, 0 to 1
+  std::optional<double> highest;  ///< highest sample, 0 to 1
   int64_t samples = 0;
-  double interval_s = 0;  ///< of a sample, the mean
+  double interval_s = 0;  ///< mean length of a sample
   std::string called;     ///< by CUPTI
   std::string missing_reason;
 };

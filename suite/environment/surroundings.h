@@ -13,7 +13,7 @@ struct Surroundings {
   bool cuda_build = false;                     ///< this program has CUDA code
   std::optional<int> cuda_build_major;         ///< 13: of the toolkit that built that code
   std::optional<int> driver_cuda_version;      ///< 13000: the newest CUDA that the driver runs
-  std::optional<int> cuda_init_code;           ///< of cuInit, 0: success; empty: not asked
+  std::optional<int> cuda_init_code;           ///< result of cuInit, 0: success; empty: not asked
   bool gpu_device = false;                     ///< there is an NVIDIA device file
   bool driver_library = false;                 ///< libcuda.so.1 can be loaded
   bool nvml_library = false;                   ///< libnvidia-ml.so.1 can be loaded
@@ -24,7 +24,7 @@ struct Surroundings {
   bool gnuplot = false;               ///< on the PATH
   bool package_list = false;          ///< Debian's list of packages can be read
   double load = 0;                    ///< average of the last minute
-  int processors = 1;                 ///< that this process may use
+  int processors = 1;                 ///< processors that this process may use
   std::string energy_missing_reason;  ///< why the processor's energy is not known; empty: it is
 };
 

@@ -17,7 +17,7 @@ struct ZipMember {
   uint32_t crc32 = 0;
   uint64_t stored_bytes = 0;
   uint64_t bytes = 0;         ///< once inflated
-  uint64_t header_begin = 0;  ///< of the member's own header
+  uint64_t header_begin = 0;  ///< offset of the member's own header
 };
 
 /// An archive in memory, its directory checked. Nothing in it is trusted: no size is allocated that

@@ -22,7 +22,7 @@ struct Flow {
 
 /// A part of a network that can run where the others are not: a block of the U-Net.
 struct Part {
-  std::string name;  ///< of the block, as in the state dict: "down_blocks.0.resnets.1"
+  std::string name;  ///< block name, as in the state dict: "down_blocks.0.resnets.1"
   /// The beginnings of the names of its parameters, which no other part has.
   std::vector<std::string> prefixes;
   std::function<void(Flow&)> run;  ///< valid as long as the network

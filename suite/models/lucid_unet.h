@@ -109,7 +109,7 @@ enum class Resample {
 };
 
 struct StageOptions {
-  int64_t in_channels = 0;   ///< of both blocks, with what is concatenated
+  int64_t in_channels = 0;   ///< input channels of both blocks, with the concatenated skips
   int64_t channels = 0;      ///< between the blocks
   int64_t out_channels = 0;  ///< after resampling
   bool full_attention = false;

@@ -35,7 +35,7 @@ class RowExchange {
 
   struct Parts {
     std::vector<at::Tensor> all;  ///< by band; the own one always of this call
-    at::Tensor own_before;        ///< what this band gave at this place in the last call
+    at::Tensor own_before;        ///< this band's tensor at this place in the last call
   };
   /// Gives `own` to all bands and returns theirs: of this call where it is synchronous or `fresh`,
   /// else of the last one.
@@ -82,7 +82,7 @@ class [[nodiscard]] RowsGuard {
 
 struct QueriesAndKeys {
   at::Tensor q;  ///< [N, C, H, W] of the own band
-  at::Tensor k;  ///< of the whole image
+  at::Tensor k;  ///< [N, C, H, W] of the whole image, as v
   at::Tensor v;
 };
 

@@ -81,7 +81,7 @@ struct GradientReducer::State {
   std::unique_ptr<c10d::Reducer> reducer;
   Traffic reduced;
   int64_t gradient_bytes = 0;  ///< as they travel
-  int64_t prepared_bytes = 0;  ///< that the last pass exchanged before it began
+  int64_t prepared_bytes = 0;  ///< bytes exchanged before the last backward pass began
 
   void prepare() const {
     const memopt::OwnerScope owner(memopt::Owner::kGradients);

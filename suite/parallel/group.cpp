@@ -30,7 +30,7 @@ struct Limits {
   explicit Limits(milliseconds whole) : whole(whole) {}
   milliseconds whole;
   milliseconds operation = whole / 2;
-  milliseconds store = whole / 10;    ///< of one question
+  milliseconds store = whole / 10;    ///< time limit of one question
   milliseconds silence = whole / 10;  ///< after it a rank counts as gone
   milliseconds sign = whole / 100;    ///< between two signs of life
 };

@@ -25,9 +25,9 @@ class GroupLost : public Error {
 /// The sums, broadcasts and gatherings that a rank took part in.
 struct Traffic {
   int64_t operations = 0;
-  int64_t bytes = 0;     ///< of the tensors, once; of a gathering those that the rank gives
+  int64_t bytes = 0;     ///< size of the tensors, once; in a gathering, of those the rank gives
   double busy_s = 0;     ///< during which at least one of them was on its way, or copied
-  double exposed_s = 0;  ///< of it the rank did nothing but wait
+  double exposed_s = 0;  ///< part of busy_s in which the rank did nothing but wait
 };
 
 Traffic& operator+=(Traffic& to, const Traffic& more);

@@ -23,7 +23,7 @@ struct ConvolutionOperator {
   size_t input = 0;
   size_t weight = 0;
   size_t stride = 0;
-  bool gradient = false;  ///< of input and weight: one call computes both
+  bool gradient = false;  ///< one call computes the gradients of input and weight
 };
 
 /// Null for any other. Those that pass the work on (aten::convolution, aten::_convolution) are
@@ -36,7 +36,7 @@ struct ConvolutionOperator {
 /// One call of an operator in which cuDNN computes a convolution.
 struct ConvolutionCall {
   uint64_t correlation = 0;  ///< number by which its kernels name it
-  bool gradient = false;     ///< of input and weight; else forward
+  bool gradient = false;     ///< it computes the gradients of input and weight; else forward
   std::vector<int64_t> input, weight, stride;
 };
 
@@ -49,7 +49,7 @@ struct LaunchedKernel {
 
 struct ConvolutionEvents {
   std::vector<ConvolutionCall> calls;
-  std::vector<LaunchedKernel> kernels;  ///< of these calls and of other operators
+  std::vector<LaunchedKernel> kernels;  ///< kernels of these calls and of other operators
 };
 
 /// The direction in which a kernel that ran for a gradient works, by the words with which NVIDIA's

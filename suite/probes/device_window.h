@@ -34,7 +34,7 @@ struct BusyTime {
   double kernel_s = 0;         ///< at least one kernel ran
   double busy_s = 0;           ///< at least one kernel or copy ran
   double summed_kernel_s = 0;  ///< every kernel by itself, as if none overlapped
-  double kernels = 0;          ///< how many
+  double kernels = 0;          ///< number of kernels
 };
 
 /// Length of the union. Spans may lie in any order, overlap and touch; one that ends before it
@@ -62,7 +62,7 @@ struct DeviceWindow {
   std::optional<double> energy_j;  ///< spent in the window
   std::vector<reports::DeviceReading> readings;
   std::optional<size_t> other_processes;  ///< on the GPU at its end, of which the shares are too
-  std::optional<unsigned> instance;       ///< of a divided GPU (MIG), which the shares are of
+  std::optional<unsigned> instance;       ///< GPU instance (MIG) that the shares are of
   std::vector<SampledShare> sampled;      ///< one for each of sampled_metrics(), in later windows
 };
 
@@ -98,10 +98,10 @@ class DeviceWatch {
 struct WindowWork {
   int64_t steps = 0;
   int64_t images = 0;
-  std::optional<BusyTime> busy;  ///< of a step, from a profile of the same steps
+  std::optional<BusyTime> busy;  ///< busy time of a step, from a profile of the same steps
   std::string busy_missing;      ///< why there is none
-  double flop = 0;               ///< of all steps
-  double peak_flop_per_s = 0;    ///< of the device at this precision; 0: not measured
+  double flop = 0;               ///< floating-point operations of all steps
+  double peak_flop_per_s = 0;    ///< peak of the device at this precision; 0: not measured
 };
 
 /// The columns of a window, in a fixed order: busy time, GPM's shares, sampled shares, arithmetic,

@@ -92,7 +92,7 @@ class MemoryProbe final : public StepObserver {
   std::vector<int> micro_batches_;              ///< ended phases of the step, by Phase
   std::optional<int64_t> resident_file_bytes_;
   std::string resident_missing_;
-  std::optional<DeviceMemoryWatch> device_memory_;  ///< of the armed step
+  std::optional<DeviceMemoryWatch> device_memory_;  ///< watch over the armed step
   memopt::AllocationRecord record_;
   reports::MemorySection section_;
   std::exception_ptr error_;

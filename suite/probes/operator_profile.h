@@ -14,16 +14,16 @@ namespace noisemark::suite {
 
 struct OperatorProfile {
   std::vector<reports::OperatorRow> operators;  ///< by falling self time
-  double overhead_frac = 0;      ///< how much longer a profiled step takes: with / without - 1
-  std::optional<BusyTime> busy;  ///< of a GPU, in the profiled steps; empty of a CPU, and where the
-                                 ///< profiler saw nothing on the device
+  double overhead_frac = 0;      ///< relative slow-down of a profiled step: with / without - 1
+  std::optional<BusyTime> busy;  ///< GPU's busy time per profiled step; empty on a CPU, and where
+                                 ///< the profiler saw nothing on the device
   double step_s = 0;             ///< without the profiler
   reports::ConvolutionKernels convolutions;
 };
 
 struct ProfileOptions {
   int steps = 3;           ///< profiled, and as many without the profiler before
-  std::string trace_path;  ///< where to write a Chrome trace; empty: nowhere
+  std::string trace_path;  ///< file for a Chrome trace; empty: none
 };
 
 /// Counts the steps that profile_operators() runs.

@@ -57,7 +57,7 @@ class DeviceMemoryWatch {
 /// Resident memory of this process as the kernel counts it.
 struct ResidentMemory {
   int64_t peak_bytes = 0;  ///< high-water mark since reset_resident_peak()
-  int64_t file_bytes = 0;  ///< of what is resident now: mapped files, programs and libraries
+  int64_t file_bytes = 0;  ///< resident now of mapped files, programs and libraries
 };
 
 /// Starts the high-water mark anew. Returns why it could not, empty on success.

@@ -392,7 +392,7 @@ class Snapshot {
   const int64_t device_;
   const std::vector<BlockLife> lives_;
   std::unordered_map<uint64_t, size_t> by_number_;   ///< index in lives_
-  std::unordered_map<uint64_t, int64_t> addresses_;  ///< of what is live, by number
+  std::unordered_map<uint64_t, int64_t> addresses_;  ///< addresses of live blocks, by number
   AddressSpace space_;
   PickleWriter out_;
 };

@@ -18,7 +18,7 @@ namespace noisemark::suite {
 
 struct RecorderOptions {
   c10::Device device = c10::kCPU;
-  bool shapes = false;  ///< of every operator's inputs, which slows steps further
+  bool shapes = false;  ///< record every operator's input shapes, which slows steps further
 };
 
 /// Profiles training steps by LibTorch's profiler (kineto), with memory, and names steps, phases

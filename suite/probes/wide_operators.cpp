@@ -41,7 +41,7 @@ bool gives_an_argument(const at::RecordFunction& function) {
 
 /// The results that an operator gave.
 struct Results {
-  int64_t bytes = 0;  ///< of those in a wider type
+  int64_t bytes = 0;  ///< size of the results in a wider type
   bool any = false;   ///< a floating-point one
 };
 

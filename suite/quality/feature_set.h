@@ -67,16 +67,16 @@ struct FeatureSet {
   std::string name;                        ///< as it was given
   int64_t samples = 0;                     ///< N; 0: not known, or `exact`
   bool exact = false;                      ///< a distribution itself, not a sample of it
-  int64_t channels = 0;                    ///< of the pictures, 1 or 3; 0: not known
+  int64_t channels = 0;                    ///< channels of the pictures, 1 or 3; 0: not known
   int64_t dimension = 0;                   ///< d
   at::Tensor features;                     ///< [N, d]; undefined where only moments are known
   std::optional<Gaussian> gaussian;        ///< absent where features were kept and N <= d
   std::optional<ExtractorInfo> extractor;  ///< absent where nobody says
   bool extractor_asserted = false;         ///< by the user, and not by who made the features
-  std::string contents_sha256;             ///< of the pictures in a folder; empty: not of one
+  std::string contents_sha256;  ///< hash of the pictures in a folder; empty: not from one
   /// The distribution where the set is `exact`, else null.
   std::shared_ptr<const GaussianMixture> mixture = nullptr;
-  std::vector<std::string> notes;  ///< what the user should know, for standard error
+  std::vector<std::string> notes;  ///< notes for the user, on standard error
 };
 
 /// The set's moments, computed where they are absent. Throws Error, exit code 2, of fewer than 2
@@ -95,7 +95,7 @@ struct FeatureSetOptions {
   int64_t limit = 0;                                 ///< the first pictures of each set; 0: all
   int64_t batch = 64;                                ///< pictures that the extractor gets at once
   bool keep_features = false;                        ///< else only where N <= d
-  std::function<void(const std::string& what)> say;  ///< what is being done; may be empty
+  std::function<void(const std::string& what)> say;  ///< shows progress; may be empty
 };
 
 /// Reads what a user names, and extracts features where that is pictures. Holds one extractor, made
@@ -131,7 +131,7 @@ class FeatureSetReader {
 
   FeatureSetOptions options_;
   std::unique_ptr<FeatureExtractor> extractor_;
-  bool keep_features_ = false;  ///< of the set that is being read
+  bool keep_features_ = false;  ///< features of the set being read are kept
 };
 
 }  // namespace noisemark::suite

@@ -14,10 +14,10 @@ namespace noisemark::suite {
 /// The identity of an extractor: two sets of features are comparable where it is equal.
 struct ExtractorInfo {
   std::string name;      ///< "pixels"
-  std::string distance;  ///< what a Fréchet distance of these features is called; "FID" is one
+  std::string distance;  ///< name of a Fréchet distance of these features, such as "FID"
   std::string checksum;  ///< SHA-256 of the weights; without weights, of what it computes in words
-  std::string resize;    ///< what happens to pictures of another size: "none", "tf1-bilinear", ...
-  std::string provenance;  ///< where the weights are from, in words
+  std::string resize;    ///< treatment of pictures of another size: "none", "tf1-bilinear", ...
+  std::string provenance;  ///< origin of the weights, in words
 };
 
 /// Says whether features of both may be compared: all but `provenance`.

@@ -17,7 +17,7 @@ struct SetDistanceOptions {
   KernelDistanceOptions kernel_options;
   bool precision_recall = false;
   int64_t neighbours = 3;
-  ResamplingOptions resampling;  ///< of the evaluated set
+  ResamplingOptions resampling;  ///< resampling of the evaluated set
 };
 
 /// The distance of an evaluated set from a reference.
@@ -30,7 +30,7 @@ struct SetDistance {
   /// The Fréchet distance of the evaluated features drawn again, the reference as it is: it is part
   /// of the question, and often its moments are all that is known.
   std::vector<double> replicates;
-  std::optional<MixtureDistance> mixture;  ///< of plain values to the exact mixture
+  std::optional<MixtureDistance> mixture;  ///< distance of plain values from the exact mixture
 };
 
 /// Throws Error: exit code 2 when the sets have different numbers of features, gray pictures are

@@ -28,7 +28,7 @@ enum class Stream : uint32_t {
   kEvalNoise = 8,
   kSampler = 9,
   kPerturb = 10,
-  kSubset = 11,  ///< which features a kernel distance looks at
+  kSubset = 11,  ///< draws for distances: subsets, replicates, samples of the floor
 };
 
 /// The stream's name as results show it ("order").

@@ -161,7 +161,7 @@ class LocalRanks {
   milliseconds patience_;
   std::vector<Process> processes_;
   std::optional<int64_t> ended_before_ = processes_ended_for_memory();
-  ExitCode first_lost_ = ExitCode::kPass;  ///< how the first that failed ended
+  ExitCode first_lost_ = ExitCode::kPass;  ///< exit code of the first rank that failed; kPass: none
   Clock::time_point deadline_;
 };
 

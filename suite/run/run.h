@@ -34,11 +34,11 @@ struct ChildEnd {
 
 /// One of several runs of a command, each in a process of its own.
 struct SeriesRun {
-  std::string name;  ///< of its folder, below that of the series
+  std::string name;  ///< name of its folder, below that of the series
   RunOptions options;
   /// Empty: it cannot be planned, and ends with `refused` without a process.
   std::optional<PlannedRun> plan;
-  Variables environment;  ///< what its process has beside this one's
+  Variables environment;  ///< variables set for its process, beside this one's
   ExitCode refused = ExitCode::kBadInput;
   std::string refusal = {};  ///< why it cannot be planned
 };
@@ -52,7 +52,7 @@ struct SeriesEnd {
 /// The runs that a series is made of.
 struct SeriesTitle {
   std::string text;
-  std::optional<reports::SuitePart> part = std::nullopt;  ///< that is made here; empty: all
+  std::optional<reports::SuitePart> part = std::nullopt;  ///< part that is made here; empty: all
 };
 
 /// Makes the runs one after another below `out`, which prepare_suite_folder() has made ready, and
@@ -119,7 +119,7 @@ struct PredictOptions {
 struct ProfileWishes {
   int64_t steps = 3;             ///< profiled and traced
   std::optional<int64_t> batch;  ///< else the definition's
-  bool shapes = false;           ///< of every operator's inputs
+  bool shapes = false;           ///< record every operator's input shapes
   std::string sampling;          ///< "1,8,128": batches of which an evaluation is profiled too
   bool html = false;             ///< also write profile.html
 };

@@ -595,7 +595,7 @@ class SingleRun {
   EventLog events_;
   RunState run_;
   Result& result_ = run_.result;
-  std::filesystem::path report_folder_;  ///< where its files are at the end
+  std::filesystem::path report_folder_;  ///< folder of its files at the end
 };
 
 ExistingRun existing_run(const RunOptions& options) {

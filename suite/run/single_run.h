@@ -34,7 +34,7 @@ struct RunState {
   reports::Result result;
   TrainingOutcome training;
   EnergyUsed energy = {std::nullopt, "training did not begin", ""};
-  std::string interrupted;  ///< where, in words; empty: it was not
+  std::string interrupted;  ///< place of the interrupt, in words; empty: none
 
   /// Says whether this process writes the result: it is alone, or rank 0.
   [[nodiscard]] bool writes() const { return !session.group || session.group->rank().rank == 0; }

@@ -26,10 +26,10 @@ struct SweepAxis {
 
 /// One combination of values.
 struct SweepCell {
-  std::string name;                 ///< of its folder: "batch=16,mode=none"
+  std::string name;                 ///< name of its folder: "batch=16,mode=none"
   std::vector<std::string> values;  ///< one for each axis
   RunOptions options;
-  Variables environment;  ///< what the cell's process has beside this one's
+  Variables environment;  ///< variables set for the cell's process, beside this one's
 };
 
 /// Every combination, the last axis first to change. Throws Error, exit code 2, where `base` says
@@ -46,7 +46,7 @@ struct SweepPage {
 
 /// A command that runs the cells of a sweep and makes a page of them.
 struct SweepCommand {
-  std::string name = "sweep";  ///< of the command, its folder and the file of its page
+  std::string name = "sweep";  ///< name of the command, its folder and the file of its page
   std::function<SweepPage(const reports::Sweep&)> page = [](const reports::Sweep& sweep) {
     return SweepPage{reports::sweep_markdown(sweep)};
   };

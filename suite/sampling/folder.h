@@ -36,15 +36,15 @@ struct SamplingRecord {
   SampleConfig sample;    ///< in force
   uint64_t seed = 0;      ///< in force
   SamplingWeights weights;
-  std::string weights_sha256;  ///< of the tensors in the model's order
-  std::string noise_file;      ///< where x_T was read from; empty: drawn
-  std::string noise_sha256;    ///< of x_T as float32, row-major
+  std::string weights_sha256;  ///< hash of the tensors in the model's order
+  std::string noise_file;      ///< file that x_T was read from; empty: drawn
+  std::string noise_sha256;    ///< hash of x_T as float32, row-major
   std::string baseline;
   std::string precision;
   std::string device;
   int64_t threads = 0;
   int64_t batch = 0;
-  std::optional<PatchRecord> patches;  ///< of several ranks
+  std::optional<PatchRecord> patches;  ///< cost of several ranks; empty: one
   double sampling_s = 0;               ///< without reading weights and writing files
 };
 
@@ -66,7 +66,7 @@ void require_picture_channels(const Definition& definition);
 struct SamplingOrigin {
   /// "ddim, 50 steps, eta 0, averaged (EMA) weights 0123456789ab, seed 7, fp32"
   std::string words;
-  reports::DrawnSamples drawn;  ///< of sampling.json
+  reports::DrawnSamples drawn;  ///< contents of sampling.json
 };
 
 /// Reads the origin of the pictures/ or samples.npy of a sampling's folder; nothing where there is

@@ -50,7 +50,7 @@ struct PatchTally {
 struct PatchProbe {
   double band_s = 0;       ///< the network on a band, where nobody is asked
   double operation_s = 0;  ///< a gathering of next to nothing
-  double bytes_per_s = 0;  ///< that one rank gives, in a large gathering
+  double bytes_per_s = 0;  ///< bytes per second that one rank gives in a large gathering
   int64_t output_bytes = 0;
 };
 

@@ -42,9 +42,9 @@ using NoiseSource = std::function<void(const NoiseDraw& draw, const at::Tensor& 
 
 /// The progress of a sampler, before its next evaluation of the network.
 struct SamplerPosition {
-  int64_t samples_done = 0;  ///< of `samples`, whole ones
+  int64_t samples_done = 0;  ///< finished samples, of `samples`
   int64_t samples = 0;
-  int64_t step = 0;  ///< of the batch in progress, from 0
+  int64_t step = 0;  ///< step of the batch in progress, from 0
   int64_t steps = 0;
 };
 

@@ -10,9 +10,9 @@ namespace noisemark::suite {
 /// Weights to sample from, and where they come from.
 struct SamplingWeights {
   NamedTensors tensors;           ///< under the parameters' names
-  std::string file;               ///< that was read
+  std::string file;               ///< file that was read
   std::string kind;               ///< "model" or "ema"; empty: the file does not say
-  std::string definition_sha256;  ///< that they were trained under; empty: the file does not say
+  std::string definition_sha256;  ///< definition of their training; empty: the file does not say
   std::string step;               ///< after how many; empty: the file does not say
 };
 

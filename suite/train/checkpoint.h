@@ -15,8 +15,8 @@ struct TrainingProgress {
   reports::Samples samples;
   std::vector<reports::Evaluation> evaluations;
   double elapsed_s = 0;             ///< since data was first touched, over all sessions of the run
-  std::string init_weights_sha256;  ///< of the weights that the first session began with
-  Division division;                ///< of a pipeline; a resumed one keeps it, for its last bits
+  std::string init_weights_sha256;  ///< hash of the weights that the first session began with
+  Division division;  ///< division of a pipeline; a resumed one keeps it, for its last bits
 };
 
 /// The run that a checkpoint belongs to. Resuming under another one is refused.
@@ -24,7 +24,7 @@ struct CheckpointKey {
   std::string definition_sha256;
   std::string variant;  ///< label, device, threads, seed and determinism
   std::string data;     ///< checksum over the data's files, empty for generated data
-  std::string init_weights_sha256 = {};  ///< that the run was told to begin with; empty: any
+  std::string init_weights_sha256 = {};  ///< hash of the weights to begin with; empty: any
 };
 
 /// Throws Error, exit code 3, naming the first field of `found` (which is in `where`) that is not

@@ -19,7 +19,7 @@ namespace noisemark::suite {
 struct Fault {
   int64_t leaked_bytes = 0;           ///< allocated in every forward pass, held with the trainer
   std::optional<double> loss_factor;  ///< times every training loss, and so its gradients
-  int64_t lost_bytes = 0;             ///< of a weight, which the walk of its owner does not see
+  int64_t lost_bytes = 0;             ///< bytes of a weight that the walk of its owner does not see
   std::optional<int64_t> halved_from = std::nullopt;  ///< from this step on batches have half of
                                                       ///< their pictures: no pass is as recorded
   /// Masks of dropout under a mode other than "none" are drawn again when backward asks for them,

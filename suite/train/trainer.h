@@ -166,8 +166,8 @@ class Trainer {
   struct Recorded {
     std::unique_ptr<baselines::DeviceGraph> graph;
     at::Tensor images, timesteps, noise;
-    std::vector<at::Tensor> losses;  ///< of the micro-batches
-    at::Tensor norm;                 ///< of the gradients, undefined where they are not clipped
+    std::vector<at::Tensor> losses;  ///< losses of the micro-batches
+    at::Tensor norm;                 ///< norm of the gradients; undefined unless they are clipped
     at::Tensor bad;                  ///< not 0: nothing was updated
     int64_t warm_ups = 0;
     bool captured = false;
@@ -224,9 +224,9 @@ class Trainer {
   std::shared_ptr<const Dataset> dataset_;
   memopt::Mode& mode_;
   DiffusionProcess process_;
-  std::unique_ptr<Pipeline> pipeline_;  ///< where ranks are stages
+  std::unique_ptr<Pipeline> pipeline_;  ///< null unless ranks are stages
   bool has_others_ = true;              ///< this rank has the memory of the other stages' weights
-  std::unique_ptr<Shards> shards_;      ///< where ranks keep shards, or stages
+  std::unique_ptr<Shards> shards_;      ///< null unless ranks keep shards, or are stages
   Adam adam_;
   Ema ema_;
   std::optional<LossScaler> scaler_;

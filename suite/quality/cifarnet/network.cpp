@@ -23,7 +23,7 @@ namespace {
 struct Layer {
   int64_t out = 0;
   int64_t stride = 1;
-  bool tapped = false;  ///< whether its maps are features
+  bool tapped = false;  ///< the layer's maps are features
 };
 
 constexpr std::array kLayers{Layer{24, 1}, Layer{48, 2}, Layer{48, 1, true}, Layer{96, 2},

@@ -71,7 +71,7 @@ struct FrechetDistance {
   double mean_term = 0;     ///< |m1 - m2|^2
   double trace_term = 0;    ///< Tr S1 + Tr S2
   double cross_term = 0;    ///< Tr (S1 S2)^(1/2)
-  std::string_view method;  ///< of the cross term: "cholesky", "factors" or "features"
+  std::string_view method;  ///< way to the cross term: "cholesky", "factors" or "features"
 };
 
 /// Computes the distance in float64 on the device of `a`. With S = F F' for both, Tr (S1 S2)^(1/2)

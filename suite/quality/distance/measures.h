@@ -48,8 +48,8 @@ struct KernelDistance {
 [[nodiscard]] double unbiased_discrepancy(const at::Tensor& a, const at::Tensor& b);
 
 struct PrecisionRecall {
-  double precision_frac = 0;  ///< of the generated samples that lie where real ones are
-  double recall_frac = 0;     ///< of the real samples that lie where generated ones are
+  double precision_frac = 0;  ///< share of generated samples that lie where real ones are
+  double recall_frac = 0;     ///< share of real samples that lie where generated ones are
   int64_t neighbours = 0;
 };
 
@@ -94,7 +94,7 @@ struct MixtureDistance {
 
 struct MixtureDistanceOptions {
   int64_t floor_sets = 5;  ///< 0: no floor
-  uint64_t seed = 0;       ///< of the floor's draws (Stream::kSubset)
+  uint64_t seed = 0;       ///< seed of the floor's draws (Stream::kSubset)
 };
 
 /// samples [N, ...] with D values each, not quantized. Works for any N of at least 2, also N <= D.

@@ -17,7 +17,7 @@ namespace noisemark::suite::inception {
 
 /// Height and width of the network's input.
 inline constexpr int64_t kInputSize = 299;
-inline constexpr int64_t kFeatures = 2048;  ///< of the last pooling
+inline constexpr int64_t kFeatures = 2048;  ///< channels after the last pooling
 inline constexpr int64_t kClasses = 1008;
 /// Added to the variance by every batch norm.
 inline constexpr double kNormEps = 0.001;
@@ -157,7 +157,7 @@ inline constexpr std::string_view kHowToGetWeights =
 
 struct Weights {
   NamedTensors tensors;        ///< the 472 of tensor_shapes(), in that order, float32, on the CPU
-  std::string file_sha256;     ///< of the safetensors file
+  std::string file_sha256;     ///< hash of the safetensors file
   std::string tensors_sha256;  ///< tensors_sha256() in the order of their names
   /// SHA-256 of the peers' file, as the converter recorded it; empty: unknown.
   std::string source_sha256;

@@ -61,7 +61,7 @@ void forget_refusals_of_gpu() {
 namespace {
 
 struct Meaning {
-  std::string_view phrase;  ///< of CUDA's, cuBLAS's, cuDNN's or LibTorch's text
+  std::string_view phrase;  ///< part of CUDA's, cuBLAS's, cuDNN's or LibTorch's text
   ExitCode code;
   std::string_view words;
 };

@@ -13,7 +13,7 @@ namespace noisemark::suite {
 
 /// The memory that a GPU has left when something failed on it.
 struct DeviceRoom {
-  int64_t free_bytes = 0;  ///< that the driver would still give
+  int64_t free_bytes = 0;  ///< memory that the driver would still give
   /// Requests that LibTorch's allocator has refused since the program began, or since they were
   /// forgotten.
   int64_t refusals = 0;
@@ -33,7 +33,7 @@ void forget_refusals_of_gpu();
 /// The meaning of an error of CUDA to the one who runs the program.
 struct DeviceFailure {
   ExitCode code = ExitCode::kInternal;
-  std::string reason;  ///< what CUDA said, and what that means
+  std::string reason;  ///< CUDA's words and their meaning
 };
 
 /// Interprets LibTorch's text for it, without backtrace; empty for an error of another kind. Where
@@ -64,8 +64,8 @@ class OutOfMemory : public std::runtime_error {
 /// The meaning of an exception that ends the program.
 struct Failure {
   ExitCode code = ExitCode::kInternal;
-  std::string status;   ///< of a result: "out of memory", "cannot write", "internal error" ...
-  std::string reason;   ///< what happened, without LibTorch's backtrace
+  std::string status;   ///< status in a result: "out of memory", "cannot write" ...
+  std::string reason;   ///< the cause, without LibTorch's backtrace
   std::string message;  ///< for standard error: the reason, and where it needs one the status
 };
 

@@ -77,7 +77,7 @@ constexpr int64_t kMoreThanAny = std::numeric_limits<int64_t>::max();
 
 struct Peak {
   int64_t bytes = 0;
-  std::string why_none;  ///< of kMoreThanAny
+  std::string why_none;  ///< reason for kMoreThanAny
 };
 
 /// Peaks by batch, in units of the accumulation.

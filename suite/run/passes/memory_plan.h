@@ -21,7 +21,7 @@ struct MemoryPlan {
   double recorded_step_s = 0;  ///< the shorter of the recorded ones, which keep everything
   double planning_s = 0;
   double codec_measuring_s = 0;          ///< before planning, which it is no part of
-  std::optional<double> measured_error;  ///< of the gradient, where the budget allows one
+  std::optional<double> measured_error;  ///< error of the gradient, if the budget allows one
   int probed_passes = 0;                 ///< backward passes that measured such errors
 };
 

@@ -57,7 +57,7 @@ struct Session {
 struct SessionOptions {
   RunSpec spec;  ///< its definition's seed is the one in force
   std::shared_ptr<const Dataset> dataset;
-  double data_open_s = 0;    ///< what opening `dataset` took: reading, hashing, making
+  double data_open_s = 0;    ///< time to open `dataset`: reading, hashing, making
   std::string init_weights;  ///< file, empty: drawn from the definition's seed
   int64_t loader_threads = 1;
   Fault fault;                   ///< none, but in a self-test

@@ -18,9 +18,9 @@ using StepDigests = std::vector<std::pair<std::string, std::string>>;
 
 /// The record of one of the trainings in the compared steps.
 struct Evidence {
-  std::vector<double> step_s;        ///< of every round, digests not counted
+  std::vector<double> step_s;        ///< times of every round, digests not counted
   std::vector<StepDigests> digests;  ///< one for each of SideBySide::compared
-  NamedTensors gradients;            ///< of the first round, on the CPU
+  NamedTensors gradients;            ///< gradients of the first round, on the CPU
   /// One for each of SideBySide::compared: why the step did not follow the plan of a memory mode
   /// from beginning to end; empty where it did. "none" has no plan.
   std::vector<std::string> not_followed;

@@ -23,8 +23,8 @@ struct TrainingPassOptions {
   int64_t checkpoint_every = 0;  ///< steps; 0: never
   bool resume = false;           ///< start from checkpoint_path where it exists
   CheckpointKey checkpoint_key;
-  std::string weights_path;    ///< where the trained weights go, empty: nowhere
-  std::string average_path;    ///< where their average goes, if there is one; empty: nowhere
+  std::string weights_path;    ///< file for the trained weights; empty: none
+  std::string average_path;    ///< file for their average, if there is one; empty: none
   EventLog* events = nullptr;  ///< not owned; told of the run and of evaluations
 };
 
@@ -37,16 +37,16 @@ struct TrainingOutcome {
   std::string
       noise_sha256;   ///< the checksum of the noise of one rank's first step; empty without ranks
   Traffic exchanged;  ///< by one rank in its last step
-  int64_t expected_bytes = 0;           ///< of that, by formula
+  int64_t expected_bytes = 0;           ///< bytes of that, by formula
   std::vector<Pipeline::Stage> stages;  ///< the stages of a pipeline
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it
   std::optional<double> loss_scale;      ///< after the last step; empty without it
-  memopt::PlannedModeReport mode;        ///< what the memory mode did, since a resumption
+  memopt::PlannedModeReport mode;        ///< report of the memory mode, since a resumption
   bool interrupted = false;
-  std::vector<double> processor_s;  ///< of each step that this process made (PhaseTimer)
-  std::exception_ptr error;         ///< what else ended it early; empty without
+  std::vector<double> processor_s;  ///< CPU time of each step that this process made (PhaseTimer)
+  std::exception_ptr error;         ///< any other cause of an early end; null: none
 };
 
 /// Counts the evaluations that a training of `steps` makes after more than `done` of them, where
@@ -66,14 +66,14 @@ struct SamplingPassOptions {
   SampleConfig sample;       ///< in force
   uint64_t seed = 0;         ///< in force
   RunSpec spec;              ///< its definition is as it was loaded, and its mode plays no part
-  std::string weights;       ///< what read_sampling_weights() takes
+  std::string weights;       ///< source for read_sampling_weights()
   std::string kind;          ///< "model", "ema", or empty: what the definition evaluates
   at::Tensor initial_noise;  ///< [N, C, H, W] on the CPU, undefined: drawn by `seed`
-  std::string noise_file;    ///< where it was read from
+  std::string noise_file;    ///< file that `initial_noise` was read from; empty: drawn
   int64_t batch = 16;
   std::filesystem::path out;     ///< made ready by prepare_sampling_folder()
-  std::shared_ptr<Group> group;  ///< whose ranks draw the samples together; empty: this process
-  PatchOptions patches;          ///< how they do
+  std::shared_ptr<Group> group;  ///< ranks that draw the samples together; empty: this process
+  PatchOptions patches;          ///< options for several ranks
 };
 
 /// Draws samples from trained weights in a model of its own and writes them to `out`. Of several

@@ -34,7 +34,7 @@ class [[nodiscard]] InterruptGuard {
   [[nodiscard]] bool requested() const;
 
  private:
-  bool pipe_ends_ = false;  ///< whether SIGPIPE ended the process before
+  bool pipe_ends_ = false;  ///< SIGPIPE ended the process before this guard
 };
 
 /// While alive, within an InterruptGuard, every interrupt of this process goes on to `child`, an

@@ -119,16 +119,16 @@ struct RunOptions {
   std::string precision;               ///< "fp32"
   std::string device;                  ///< "cuda" where there is one, else "cpu"
   std::optional<uint64_t> seed;        ///< the definition's
-  int64_t seeds = 1;                   ///< that many runs, of `seed` and the numbers after it
+  int64_t seeds = 1;                   ///< number of runs, with `seed` and the numbers after it
   std::optional<int64_t> looks;        ///< at the quality over seeds: reports' default
   std::optional<int64_t> threads;      ///< LibTorch's own choice, divided among the ranks
   int64_t ranks = 1;                   ///< processes that train together
-  std::string reduce;                  ///< how they exchange gradients: "exact"
+  std::string reduce;                  ///< gradient exchange among ranks: "exact"
   bool shard_optimizer = false;        ///< each keeps a share of optimizer and average
   std::string pipeline = "none";       ///< schedule by which ranks are stages of the network
-  std::optional<int64_t> micro_batches;     ///< of a pipeline: at most four for each stage
+  std::optional<int64_t> micro_batches;     ///< number in a pipeline: at most four for each stage
   double timeout_s = 30;                    ///< until all ranks end after one is lost
-  int64_t loader_threads = 1;               ///< that make batches ahead of time
+  int64_t loader_threads = 1;               ///< threads that make batches ahead of time
   std::string data;                         ///< folder of the pictures
   std::string out;                          ///< a new folder in out_parent
   std::string shard;                        ///< "K/N": only that part of several runs

@@ -18,8 +18,8 @@ struct PlannedRun {
   RunSpec spec;       ///< its definition's seed is the definition's own
   uint64_t seed = 0;  ///< in force: --seed, or the definition's
   std::string id;     ///< with its scale: "gmm16@cpu"
-  std::string given;  ///< what names it to a process of its own: a benchmark or a definition file
-  int64_t seeds = 1;  ///< that its benchmark is trained with
+  std::string given;  ///< argument for a process of its own: a benchmark or a definition file
+  int64_t seeds = 1;  ///< seeds that its benchmark is trained with
   /// There for its quality: by its suite, which makes no other pass of it, but trains its first
   /// seed beside none, for a certificate or the gradient's error.
   bool judged = false;

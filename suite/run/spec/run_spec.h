@@ -21,7 +21,7 @@ struct ModeSpec {
   bool lossless = true;                  ///< every gradient is bitwise that of mode "none"
   int64_t forwards_until_steady = 0;     ///< passes before the mode does what its name says
   std::string needs_host;                ///< why a device cannot repeat its steps; empty: it can
-  std::optional<memopt::Budget> budget;  ///< what a budget mode was asked for
+  std::optional<memopt::Budget> budget;  ///< limits of a budget mode; empty: another mode
 
   [[nodiscard]] bool is_none() const { return name == "none"; }
   /// Makes the mode anew, attached to nothing.
@@ -54,7 +54,7 @@ struct RunSpec {
   std::string reduction;         ///< to which type ranks round gradients, "bf16"; empty: to none
   bool shard_optimizer = false;  ///< each rank keeps a share of optimizer and average
   std::string pipeline;          ///< schedule of the stages that ranks are, "1f1b"; empty: none
-  int64_t micro_batches = 0;     ///< of the pipeline
+  int64_t micro_batches = 0;     ///< micro-batches of the pipeline; 0: none
   bool deterministic = false;
 };
 
