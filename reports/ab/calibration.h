@@ -23,7 +23,7 @@ struct CalibrationUnit {
   bool alarm = false;         ///< a regression, or a figure without noise that differed
   double worsening = 0;       ///< log of B's step over A's: Hodges-Lehmann over its judged pairs
   std::vector<double> pairs;  ///< worsening of each judged pair
-  double step_s = 0;          ///< of A: median over the judged pairs
+  double step_s = 0;          ///< step of A: median over the judged pairs
 };
 
 struct Calibration {
@@ -31,7 +31,7 @@ struct Calibration {
   Strings about;     ///< as AbBuild::about: what was calibrated
   std::string benchmark;
   std::string variant;
-  AbPlan plan;  ///< of every unit, but for the counts of steps
+  AbPlan plan;  ///< every unit's plan: pairs, seconds and turn_s alone
   std::vector<CalibrationUnit> units;
 };
 
@@ -40,7 +40,7 @@ struct CalibrationSummary {
   int64_t units = 0;
   int64_t alarms = 0;
   Interval alarm_rate;          ///< Clopper and Pearson, 95 %
-  double noise_floor_frac = 0;  ///< that 95 % of the units stay within
+  double noise_floor_frac = 0;  ///< 95 % of the units show at most this difference
   /// By which the logarithms of two units' steps differ, one standard deviation. Turns take out how
   /// fast the machine is just then; runs made apart have it, and this says how much that is.
   double session_deviation = 0;

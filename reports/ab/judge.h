@@ -39,7 +39,7 @@ struct LossFinding {
 
 struct AbOptions {
   double alpha = 0.05;        ///< shared equally by the two looks
-  int64_t resamples = 10000;  ///< of the bootstrap
+  int64_t resamples = 10000;  ///< bootstrap resamples
   uint64_t seed = 0;
   std::optional<double> noise_floor_frac;  ///< instead of the record's
   bool other_losses = false;  ///< B may train other numbers: the traces are told apart, not judged
@@ -55,7 +55,7 @@ struct AbPairFigure {
   double a_step_s = 0;  ///< median
   double b_step_s = 0;
   double worsening = 0;  ///< log of B's step over A's: positive is slower
-  double spread = 0;     ///< of the blocks: largest minus smallest worsening
+  double spread = 0;     ///< largest minus smallest worsening of the blocks
 };
 
 struct AbVerdict {

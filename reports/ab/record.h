@@ -48,19 +48,19 @@ struct AbPair {
   AbSide first = AbSide::kA;   ///< was started first and began
   std::vector<AbTurn> warmup;  ///< left out of every figure of time
   std::vector<AbTurn> turns;   ///< blocks of four: ABBA or BAAB
-  std::string clock_reasons;   ///< what held the GPU's clocks down after the last; empty: not read
+  std::string clock_reasons;   ///< GPU's throttle reasons after the last turn; empty: not read
 };
 
 /// Fixed before the first step that counts.
 struct AbPlan {
-  int64_t pairs = 0;         ///< of the first look; as many again when it is inconclusive
-  int64_t warmup_steps = 0;  ///< of the turn that does not count
+  int64_t pairs = 0;         ///< pairs of the first look; as many again when it is inconclusive
+  int64_t warmup_steps = 0;  ///< steps of the turn that does not count
   int64_t turn_steps = 0;
-  int64_t blocks = 0;           ///< of a pair
-  double seconds = 0;           ///< that the first look was meant to take
+  int64_t blocks = 0;           ///< blocks of a pair
+  double seconds = 0;           ///< planned time of the first look
   double slow_down_frac = 0;    ///< put into every step of B, as a control
   double noise_floor_frac = 0;  ///< calibrated; 0: not calibrated
-  double turn_s = 0.2;          ///< that a turn was meant to take at most
+  double turn_s = 0.2;          ///< longest planned time of a turn
 };
 
 struct AbRecord {

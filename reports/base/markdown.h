@@ -48,7 +48,7 @@ enum class Align { kLeft, kRight };
 /// Decides when a column leaves its table, so that the others fit on a page.
 enum class Fold {
   kNever,
-  kIfEmpty,  ///< where every cell is empty
+  kIfEmpty,  ///< leaves it if every cell is empty
   kIfAlike,  ///< also where all cells are alike: a sentence before the table says so
 };
 

@@ -119,8 +119,8 @@ struct SideSummary {
   std::string name;  ///< as given by the user
   int64_t runs = 0;
   std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
-  std::vector<std::string> repeat_commands = {};  ///< that made the runs; sorted, no repetition
-  std::string baseline_root = {};  ///< where its runs are kept as a baseline; empty: they are not
+  std::vector<std::string> repeat_commands = {};  ///< commands that repeat the runs; sorted, unique
+  std::string baseline_root = {};      ///< folder that keeps its runs as a baseline; empty: none
   std::string baseline_hardware = {};  ///< the folder below that names their machine
   std::string latest_utc = {};         ///< time of the newest run, in RFC 3339; empty: not known
 };
@@ -140,7 +140,7 @@ struct Comparison {
   std::vector<std::string> without_result;   ///< runs that were begun or planned and left none
   std::vector<ExactRow> exact;
   std::vector<StochasticRow> stochastic;  ///< gated ones first
-  std::vector<std::string> notes;         ///< what a reader should know about the runs
+  std::vector<std::string> notes;         ///< remarks about the runs, for a reader
   std::vector<std::string> reasons;       ///< one sentence per finding that is not a pass
   CompareVerdict verdict = CompareVerdict::kEquivalent;
   Inconclusive inconclusive = Inconclusive::kFails;

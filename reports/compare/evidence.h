@@ -14,7 +14,7 @@ namespace noisemark::reports {
 
 struct Evidence {
   double estimate = 0;
-  double deviation = 0;  ///< of one pair
+  double deviation = 0;  ///< standard deviation of one pair
   Interval wide;         ///< 95 %
   Interval narrow;       ///< 90 %
   Equivalence equivalence;
@@ -22,9 +22,9 @@ struct Evidence {
 
 /// One-sided p-values.
 struct OneSided {
-  double worse = 1;   ///< of "not worse"
-  double better = 1;  ///< of "not better"
-  double beyond = 1;  ///< of "worse by at most the margin"
+  double worse = 1;   ///< p of the null hypothesis "not worse"
+  double better = 1;  ///< p of the null hypothesis "not better"
+  double beyond = 1;  ///< p of the null hypothesis "worse by at most the margin"
 };
 
 /// Both sides of a row on their own, as logarithms of what is worse when it is larger.
@@ -51,8 +51,8 @@ struct TwoSamples {
 struct PairedSample {
   StochasticRow row;              ///< cell, metric, unit, direction, pairs and margin filled in
   std::vector<double> worsening;  ///< log-ratio of each pair, positive is worse; never empty
-  TwoSamples sides;               ///< where the row is stored
-  TimingConditions timing;        ///< of a figure of time
+  TwoSamples sides;               ///< both sides' figures; empty unless row.stored
+  TimingConditions timing;        ///< conditions of timing, for a gated figure of time
   OneSided p;
 };
 

@@ -34,7 +34,7 @@ struct Exact {
   std::string unit;
   Rule rule = Rule::kEqual;
   std::function<Figure(const Result&)> of;
-  std::string at = {};  ///< of an owner's bytes: the moment
+  std::string at = {};  ///< moment, if the figure is an owner's bytes
 };
 
 Figure metric_figure(const Result& result, const std::string& name) {

@@ -166,7 +166,7 @@ Ranks rank(std::vector<double> values) {
 
 struct Tails {
   double below = 1;  ///< probability of the statistic or less
-  double above = 1;  ///< of the statistic or more
+  double above = 1;  ///< probability of the statistic or more
 };
 
 Tails counted(const Ranks& ranks) {

@@ -60,10 +60,10 @@ struct SignedRank {
 struct Equivalence {
   double difference = 0;
   double standard_error = 0;
-  double degrees = 0;  ///< of freedom
-  double p_lower = 1;  ///< of "the difference is at most -margin"
-  double p_upper = 1;  ///< of "the difference is at least +margin"
-  Interval interval;   ///< of confidence 1 - 2 alpha; equivalent exactly when within the margin
+  double degrees = 0;  ///< degrees of freedom
+  double p_lower = 1;  ///< p of the null hypothesis "the difference is at most -margin"
+  double p_upper = 1;  ///< p of the null hypothesis "the difference is at least +margin"
+  Interval interval;   ///< 1 - 2 alpha confidence interval; equivalent iff within the margin
 
   /// Proven when at most alpha.
   [[nodiscard]] double p() const { return p_lower > p_upper ? p_lower : p_upper; }

@@ -129,7 +129,7 @@ class Search {
   fs::path root_;
   FoundRuns found_;
   std::map<std::string, LostRun> lost_;
-  std::vector<std::optional<std::pair<fs::path, Suite>>> suites_;  ///< of the folders above
+  std::vector<std::optional<std::pair<fs::path, Suite>>> suites_;  ///< one per folder above
 };
 
 }  // namespace

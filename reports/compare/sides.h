@@ -26,7 +26,7 @@ struct LostRun {
 struct FoundRuns {
   std::vector<std::filesystem::path> folders;  ///< with a result.json, by name
   std::vector<LostRun> lost;                   ///< by name
-  std::vector<std::string> left_out;           ///< of no run of the suite, or unreadable in one
+  std::vector<std::string> left_out;           ///< stray results, and unreadable folders in runs
 };
 
 /// Finds the run in `folder` itself or, where it holds no result.json, in all folders below it.
@@ -47,9 +47,9 @@ struct BaselinePlace {
 struct Side {
   std::string name;  ///< as given by the user
   std::vector<NamedResult> runs;
-  std::vector<LostRun> lost = {};              ///< that should be here
+  std::vector<LostRun> lost = {};              ///< runs that should be here and are missing
   std::vector<std::string> left_out = {};      ///< results that are of no run of their suite
-  std::optional<BaselinePlace> baseline = {};  ///< of all its runs
+  std::optional<BaselinePlace> baseline = {};  ///< place that holds all its runs, if one does
 };
 
 /// The treatment of a result that was changed or is not whole: a comparison of what is left would

@@ -97,7 +97,7 @@ struct Column {
   std::set<Direction> directions;
   size_t missing = 0;
   size_t not_positive = 0;
-  std::string reason;  ///< of the last that is missing
+  std::string reason;  ///< last reason given for a missing value
 };
 
 Column column_of(const Cell& cell, const std::string& name, bool base) {

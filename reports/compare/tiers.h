@@ -21,13 +21,13 @@ struct TimingConditions {
 
 /// The noise of a metric on one machine, as a calibration measured it.
 struct Noise {
-  double floor_frac = 0;         ///< what 95 % of comparisons in turns stay within
+  double floor_frac = 0;         ///< 95 % of comparisons in turns show at most this difference
   double session_deviation = 0;  ///< by which the logarithms of two sessions differ; 0: not known
 };
 
 struct StochasticOptions {
   double alpha = 0.05;
-  int64_t resamples = 10000;  ///< of the bootstrap of a gated row
+  int64_t resamples = 10000;  ///< bootstrap resamples of a gated row
   uint64_t seed = 0;
   /// Calibrated, by metric; of one cell alone by "CELL: METRIC".
   std::map<std::string, Noise> noise;

@@ -26,7 +26,7 @@ enum class CaseOutcome { kPassed, kFailed, kError, kSkipped };
 struct JunitCase {
   std::string name;
   CaseOutcome outcome = CaseOutcome::kPassed;
-  std::string type;     ///< of the failure or error: a word for machines
+  std::string type;     ///< kind of the failure or error, for machines
   std::string message;  ///< why, one sentence
   std::optional<double> seconds = {};
 };

@@ -47,7 +47,7 @@ class MovingEnd {
   std::vector<double> between_;       ///< by split
 };
 
-using Bounds = std::vector<size_t>;  ///< of the parts: 0, the changes, the number of values
+using Bounds = std::vector<size_t>;  ///< bounds of the parts: 0, the changes, the number of values
 
 Split best_of_parts(std::span<const double> values, const Bounds& bounds, size_t shortest) {
   Split best;

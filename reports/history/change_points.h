@@ -16,7 +16,7 @@
 namespace noisemark::reports {
 
 struct ChangePointOptions {
-  double level = 0.01;         ///< of the test of each further change
+  double level = 0.01;         ///< significance level of the test of each further change
   int64_t permutations = 999;  ///< the smallest p is 1 / (permutations + 1)
   uint64_t seed = 0;
   size_t shortest = 3;  ///< values between two changes; a lone outlier is no change

@@ -33,7 +33,7 @@ struct HistorySeries {
   std::string unit;
   Direction direction = Direction::kNeutral;
   bool exact = false;        ///< without noise: every difference is a change
-  std::vector<size_t> runs;  ///< of the group, those that have a value
+  std::vector<size_t> runs;  ///< indices of the group's runs that have a value
   std::vector<double> values;
   std::vector<HistoryChange> changes;
   bool too_few = false;  ///< values for any change to be found
@@ -43,7 +43,7 @@ struct HistorySeries {
 struct HistoryGroup {
   std::string cell;
   std::string identity;          ///< 12 digits of the digest of all that must agree
-  Strings differs;               ///< what tells it from other groups of the same cell
+  Strings differs;               ///< fields that tell it from other groups of the same cell
   std::vector<HistoryRun> runs;  ///< in the order of their creation
   std::vector<HistorySeries> series;
 };

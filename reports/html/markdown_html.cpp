@@ -130,11 +130,11 @@ class Writer {
   const LinkTarget& target_;
   HtmlText page_;
   std::string html_;
-  std::string raw_;    ///< of the block of HTML that is open
+  std::string raw_;    ///< content of the block of HTML that is open
   std::string words_;  ///< plain text of the heading or picture that is open
   size_t heading_begins_ = 0;
   bool in_raw_ = false;
-  int pictures_ = 0;  ///< that are open
+  int pictures_ = 0;  ///< number of pictures that are open
   std::map<std::string, int> ids_;
 };
 

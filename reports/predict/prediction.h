@@ -89,9 +89,9 @@ class BatchModel {
 /// A variant overtakes another where it is faster in the same memory, although slower at the same
 /// batch.
 struct Overtaking {
-  int64_t batch = 0;         ///< of the other: the smallest for which it is overtaken
+  int64_t batch = 0;         ///< the other's smallest batch at which it is overtaken
   int64_t memory_bytes = 0;  ///< its peak there
-  int64_t larger_batch = 0;  ///< that fits into this memory under the variant
+  int64_t larger_batch = 0;  ///< the variant's largest batch that fits into this memory
 };
 
 /// Searches up to the other's last_near(); empty if it is not overtaken there.
@@ -111,7 +111,7 @@ inline constexpr double kMostMemoryError = 0.01;
 
 struct PredictionPage {
   std::string text;  ///< Markdown
-  std::string json;  ///< what was measured, and both curves of every variant
+  std::string json;  ///< measurements, and both curves of every variant
   ExitCode code = ExitCode::kPass;
 };
 

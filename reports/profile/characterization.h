@@ -20,7 +20,7 @@ namespace noisemark::reports {
 struct OperatorTimes;
 
 struct ClassShare {
-  std::string name;  ///< of operator_classes()
+  std::string name;  ///< one of operator_classes()
   double share_frac = 0;
 };
 
@@ -32,8 +32,8 @@ struct Workload {
   std::optional<int64_t> activation_bytes;  ///< the most that lived at once
   std::string activation_missing;           ///< reason why that is not known
   double flop = 0;
-  double bytes = 0;                       ///< that its operators read and write at least
-  std::vector<ClassShare> classes;        ///< of the time of all operators, each class once
+  double bytes = 0;                       ///< least bytes that its operators read and write
+  std::vector<ClassShare> classes;        ///< shares of the time of all operators, each class once
   std::vector<std::string> unclassified;  ///< operators of the class "other", by falling time
 };
 

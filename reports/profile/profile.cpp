@@ -32,7 +32,7 @@ struct Node {
   int64_t parent = kNone;
   std::vector<int64_t> children;
   int64_t launched_ns = 0;  ///< on a device, by the event itself; all as Python counts it
-  int64_t work_ns = 0;      ///< of kernels, copies and fills alone
+  int64_t work_ns = 0;      ///< launched_ns of kernels, copies and fills alone
   int64_t device_ns = 0;    ///< launched_ns of it and of all within
   int64_t host_bytes = 0;
   int64_t device_bytes = 0;

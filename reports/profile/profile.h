@@ -49,7 +49,7 @@ struct OperatorTimes : ProfileTimes {
 struct JoinedTimes {
   std::string forward;
   std::string backward;
-  int64_t calls = 0;  ///< of the node
+  int64_t calls = 0;  ///< calls of the backward node
   int64_t forward_host_ns = 0;
   int64_t backward_host_ns = 0;
   int64_t forward_device_ns = 0;

@@ -11,13 +11,13 @@ enum class ProfiledKind : uint8_t {
   kOperator,  ///< and whatever else the host records, such as the nodes of autograd's engine
   kBackward,  ///< a node of autograd that computes gradients; it has `sequence`
   kSpan,      ///< a span that the program named: a step, a phase, a layer
-  kCall,      ///< of the runtime or the driver of a device, on the host
+  kCall,      ///< a call of a device's runtime or driver, on the host
   kWork,      ///< a kernel, a copy or a fill on a device
 };
 
 struct ProfiledEvent {
   std::string name;
-  std::string shapes;  ///< of the inputs, "[[2, 3], []]"; empty: they were not recorded
+  std::string shapes;  ///< shapes of the inputs, "[[2, 3], []]"; empty: they were not recorded
   ProfiledKind kind = ProfiledKind::kOperator;
   bool on_device = false;       ///< work, or a span on a device's time line
   bool across_threads = false;  ///< it ended on another thread, so it is nobody's parent
@@ -26,7 +26,7 @@ struct ProfiledEvent {
   uint64_t thread = 0;
   uint64_t id = 0;           ///< by which the device's events name it
   uint64_t launched_by = 0;  ///< id of the operator around the launch; 0: none
-  int64_t sequence = -1;     ///< of the node that an operator made, or that ran; -1: none
+  int64_t sequence = -1;     ///< number of the node that an operator made, or that ran; -1: none
   uint64_t forward_thread = 0;
 
   [[nodiscard]] int64_t duration_ns() const { return end_ns - start_ns; }
@@ -51,7 +51,7 @@ struct ModuleVisit {
 struct Recording {
   std::vector<ProfiledEvent> events;
   std::vector<ProfiledMemory> memory;
-  std::vector<ModuleVisit> visits;  ///< of the training thread, in the order of their beginnings
+  std::vector<ModuleVisit> visits;  ///< forward passes on the training thread, by beginning
   int64_t steps = 0;
   bool has_device = false;  ///< events of a device were asked for
 };

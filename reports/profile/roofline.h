@@ -19,7 +19,7 @@ namespace noisemark::reports {
 /// allocation, and of an operator whose work an operator within it does.
 struct OperatorWork {
   std::string name;
-  std::string shapes;  ///< of its tensors: "[128, 64, 32, 32] [64, 64, 3, 3]"
+  std::string shapes;  ///< shapes of its tensors: "[128, 64, 32, 32] [64, 64, 3, 3]"
   std::string type;    ///< in which it computes: "float32"
   int64_t flops = 0;
   int64_t bytes = 0;      ///< read and written, each once
@@ -77,7 +77,7 @@ struct Roofline {
   std::vector<ProductPeak> products;
   std::vector<MemoryPeak> memory;
   double step_s = 0;     ///< as it was profiled
-  double counted_s = 0;  ///< of that, within operators that have work
+  double counted_s = 0;  ///< part of step_s within operators that have work
   double ideal_s = 0;    ///< sum of the least times
   std::vector<RoofRow> operators;
   std::vector<StepPart> parts;        ///< they sum up to the step

@@ -11,7 +11,7 @@ namespace noisemark::reports {
 namespace {
 
 constexpr double kGigaFlop = 1e9;
-constexpr double kAssumedShare = 0.7;  ///< of every peak, in the study
+constexpr double kAssumedShare = 0.7;  ///< share of every peak that the study assumes
 
 constexpr const char* kStepModelWords =
     "\nThe model is that of a study of Alibaba's cluster (Wang et al., Characterizing Deep "

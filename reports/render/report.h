@@ -15,8 +15,8 @@ namespace noisemark::reports {
 /// Sentences of a report that its result alone cannot say: `noisemark report` finds them in what
 /// other commands left, and notes them in insight.json beside the result.
 struct Insight {
-  std::string limit;  ///< what limits the speed, by a profile (reports/profile/limit.h)
-  std::string since;  ///< what changed since BASE (since_words() of reports/compare)
+  std::string limit;  ///< limit of the speed, by a profile (reports/profile/limit.h)
+  std::string since;  ///< changes since BASE (since_words() of reports/compare)
 };
 
 inline constexpr const char* kInsightFile = "insight.json";

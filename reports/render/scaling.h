@@ -16,8 +16,8 @@ struct RankTimes {
   int64_t rank = 0;
   double step_s = 0;
   double communication_s = 0;  ///< during which a sum or a gathering was on its way
-  double exposed_s = 0;        ///< of it the rank only waited
-  double own_s = 0;            ///< of a step without the exposed part
+  double exposed_s = 0;        ///< part of communication_s in which the rank only waited
+  double own_s = 0;            ///< step without its exposed communication
 };
 
 /// Returns the times of the ranks that measured their communication, in their order.

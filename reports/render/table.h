@@ -14,7 +14,7 @@
 namespace noisemark::reports {
 
 struct NamedResult {
-  std::string name;  ///< how the reader knows it: its folder
+  std::string name;  ///< path of its folder or file, as the reader knows it
   Result result;
 };
 
@@ -50,7 +50,7 @@ inline constexpr const char* kNoResult = "it left no result";
 struct MissingRun {
   std::string name;
   std::string not_run = {};  ///< reason why that is no failure: "cannot run here"; else it failed
-  std::string failed = kNoResult;  ///< how it failed
+  std::string failed = kNoResult;  ///< reason of the failure
 };
 
 /// report.md of several results of one command: verdict, side_by_side(), what failed, and for

@@ -50,7 +50,7 @@ struct StudyRule {
   int64_t fewest_seeds = 2;  ///< with fewer, nothing is claimed
   bool described = false;    ///< it is shown beside the gates, judged or not
   double (*spent)(const Evaluation&) =
-      nullptr;  ///< of a metric of time to a target: what it counts
+      nullptr;  ///< seconds or images until an evaluation; nullptr: no metric of a target
 };
 
 struct MetricRow {
@@ -66,9 +66,9 @@ struct MetricRow {
   MetricPass pass = MetricPass::kMemory;
   bool may_be_zero = false;       ///< 0 is a usable baseline, and seeds are judged by differences
   bool followed = false;          ///< history plots it, and the page of a baseline shows it
-  std::string_view section = {};  ///< of a comparison's page: "Quality"; empty: everything else
+  std::string_view section = {};  ///< section in a comparison: "Quality"; empty: none of its own
   std::string_view column = {};   ///< title in tables of several results; empty: it is not in them
-  bool in_sweeps = false;         ///< that column is in the table of a sweep too
+  bool in_sweeps = false;         ///< the column is in a sweep's table too
   std::optional<StudyRule> study = std::nullopt;  ///< empty: a study judges it when it is asked to
   std::string_view summary = {};
 };

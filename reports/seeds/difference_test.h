@@ -16,7 +16,7 @@ namespace noisemark::reports {
 /// A difference of means whose standard error is estimated.
 struct EstimatedDifference {
   double standard_error = 0;
-  double degrees = 1;  ///< of freedom, of the standard error's estimate
+  double degrees = 1;  ///< degrees of freedom of the standard error's estimate
 };
 
 /// The probability that two one-sided t tests, each at `alpha`, prove a true `difference` to lie
@@ -75,9 +75,9 @@ struct DifferenceTest {
   TestDesign design = TestDesign::kPaired;
   std::optional<double> correlation;
   Equivalence equivalence;  ///< two one-sided t tests; interval of confidence 1 - 2 alpha
-  double p_worse = 1;       ///< of "worse by at most the margin"
-  double p_better = 1;      ///< of "better by at most the margin"
-  double variance = 0;      ///< of one more seed: of a difference, or of both sides added (Welch)
+  double p_worse = 1;       ///< p of the null hypothesis "worse by at most the margin"
+  double p_better = 1;      ///< p of the null hypothesis "better by at most the margin"
+  double variance = 0;      ///< variance per seed: of a difference, or of both sides added (Welch)
 };
 
 /// Throws std::logic_error as paired_equivalence() does, and for sides of unequal length.

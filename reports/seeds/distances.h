@@ -10,18 +10,18 @@
 
 namespace noisemark::reports {
 
-inline constexpr size_t kChecksumDigits = 12;  ///< that pages show of one
+inline constexpr size_t kChecksumDigits = 12;  ///< digits of a checksum that pages show
 
 /// A distance of the samples that one run drew.
 struct RunDistance {
   std::string run_id;
-  std::string file;  ///< that says so: "distances/fid.json", below the folder of the run
+  std::string file;  ///< file that holds it: "distances/fid.json", below the run's folder
   DistanceOrigin origin;
   Direction direction = Direction::kLower;
   std::optional<double> value;  ///< empty: no finite number
   std::optional<double> standard_error;
   std::optional<Interval> interval;  ///< by drawing the features again
-  std::string noise_sha256;          ///< of the samples' initial noise
+  std::string noise_sha256;          ///< SHA-256 of the samples' initial noise
   std::string problem;               ///< why it counts as missing; empty: it does not
 };
 

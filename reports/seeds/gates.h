@@ -86,7 +86,7 @@ struct RangeVerdict {
 
 struct CodecBound {
   std::string_view codec;  ///< as modes spell it
-  double bound = 0;        ///< of |g - g0| / |g0|, all gradients together
+  double bound = 0;        ///< largest allowed |g - g0| / |g0|, all gradients together
 };
 
 /// The bound of every codec, the finest first. It is twice what the codec may do to one value, or

@@ -21,7 +21,7 @@ struct QualityOptions {
   std::vector<QualityGate> gates = {{"val_loss", {}}};
   std::vector<QualityRange> ranges = {};
   double alpha = 0.05;  ///< chance of any wrong PASS in any look, and of any wrong FAIL
-  double power = 0.8;   ///< of which the smallest detectable difference is
+  double power = 0.8;   ///< power at the smallest detectable difference
   int64_t resamples = 10000;
   uint64_t seed = 0;
   int64_t looks = kDefaultLooks;     ///< declared, at the most (looks.h)

@@ -11,7 +11,7 @@
 namespace noisemark::reports {
 
 struct Measure {
-  std::string name;   ///< of a metric of the result
+  std::string name;   ///< metric of the result, or "loss"
   double margin = 0;  ///< default; 0: it has none and must be given
   DifferenceScale scale = DifferenceScale::kLogRatio;
   int64_t fewest_seeds = 2;  ///< below, nothing is claimed

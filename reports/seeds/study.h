@@ -18,7 +18,7 @@ struct KernelOrigin {
   int64_t subsets = 0;
   int64_t subset_size = 0;
   std::string draws;             ///< "counter" or "numpy"; empty: nobody says
-  std::optional<uint64_t> seed;  ///< of those draws; empty likewise
+  std::optional<uint64_t> seed;  ///< seed of the draws; empty: nobody says
 
   bool operator==(const KernelOrigin&) const = default;
 };
@@ -28,20 +28,20 @@ struct DistanceOrigin {
   std::string metric;     ///< "fid", "kid", "cifarnet_distance"
   std::string name;       ///< as its extractor calls it: "FID"
   std::string extractor;  ///< empty: of the values themselves
-  std::string checksum;   ///< of the extractor's weights
+  std::string checksum;   ///< checksum of the extractor's weights
   std::string resize;
-  bool resize_asserted = false;  ///< of one side it is the user's word and not its maker's
+  bool resize_asserted = false;  ///< the user, not the maker, states one side's resize
   int64_t dimension = 0;
   int64_t samples = 0;
-  std::optional<KernelOrigin> kernel = std::nullopt;  ///< of a kernel distance
-  std::string definition;  ///< of the sampling: "ho-cifar10@cpu 0123456789ab"; empty: nobody says
+  std::optional<KernelOrigin> kernel = std::nullopt;  ///< empty unless it is a kernel distance
+  std::string definition;  ///< sampling's definition: "ho-cifar10@cpu 0123456789ab"; empty: unknown
   std::string sampler;     ///< "ddim, 50 steps, eta 0"
   std::string weights;     ///< "model" or "ema"
   std::string noise;       ///< "the run's seed", "seed 7", "a file 0123456789ab, seed 7"
-  std::string precision;   ///< of the sampling: "the run's", "bf16"; empty: nobody says
+  std::string precision;   ///< sampling's precision: "the run's", "bf16"; empty: nobody says
   std::string reference;
   std::optional<int64_t> reference_samples;  ///< empty: a distribution itself, or not known
-  std::string reference_sha256;              ///< of its moments; empty: not known
+  std::string reference_sha256;              ///< SHA-256 of the reference's moments; empty: unknown
 
   bool operator==(const DistanceOrigin&) const = default;
 };
@@ -55,7 +55,7 @@ struct DistanceValue {
   int64_t samples = 0;
   std::optional<double> value;
   std::optional<double> standard_error;
-  std::optional<Interval> interval;  ///< of other samples of these weights
+  std::optional<Interval> interval;  ///< interval over other samples of these weights
   std::string problem;               ///< why it counts as missing; empty: it does not
 };
 
@@ -110,7 +110,7 @@ using RunIds = std::vector<std::string>;
 /// The number of times that runs are judged while seeds are added to them (looks.h).
 struct Looks {
   int64_t declared = 2;       ///< before the first one, at the most
-  int64_t number = 1;         ///< of this one; beyond `declared` nothing is claimed
+  int64_t number = 1;         ///< number of this look; beyond `declared` nothing is claimed
   std::vector<RunIds> taken;  ///< this one too, where something was left to chance
 };
 
@@ -133,21 +133,21 @@ struct QualityRow {
   std::string unit;
   DifferenceScale scale = DifferenceScale::kLogRatio;
   bool gated = false;
-  std::optional<double> margin;          ///< of a gated row
+  std::optional<double> margin;          ///< empty unless the row is gated
   std::string margin_from;               ///< "definition", "default", "given"
-  std::vector<SeedPair> seeds;           ///< that have a value on both sides, by seed
+  std::vector<SeedPair> seeds;           ///< seeds with a value on both sides, sorted
   std::optional<double> reference_mean;  ///< over seeds; geometric for log-ratios
   std::optional<double> candidate_mean;
-  std::optional<double> correlation;  ///< of both sides across seeds
+  std::optional<double> correlation;  ///< correlation of both sides across seeds
   std::optional<TestDesign> design;   ///< empty: nothing was tested
   std::optional<double> difference;
-  std::optional<Interval> interval;       ///< of confidence 1 - 2 alpha
+  std::optional<Interval> interval;       ///< confidence interval of level 1 - 2 alpha
   std::optional<double> degrees;          ///< the degrees of freedom
-  std::optional<double> p;                ///< of "it differs by the margin or more": TOST
+  std::optional<double> p;                ///< p of "it differs by the margin or more" (TOST)
   std::optional<double> p_adjusted;       ///< by Holm among the tested rows
   std::optional<double> detectable;       ///< smallest true difference that these seeds would show
   std::optional<int64_t> seeds_needed;    ///< to decide, in all; of an inconclusive row
-  std::optional<QualityVerdict> verdict;  ///< of a gated row
+  std::optional<QualityVerdict> verdict;  ///< empty unless the row is gated
   std::string words;
 };
 
@@ -158,8 +158,8 @@ struct StepRow {
   std::string benchmark;
   std::string variant;
   std::string reference;
-  int64_t seeds = 0;                      ///< of tier 0: proven equal; of tier 1: that measured it
-  std::optional<double> value;            ///< of tier 1: the largest relative error
+  int64_t seeds = 0;                      ///< seeds proven equal (tier 0) or measured (tier 1)
+  std::optional<double> value;            ///< largest relative error of the gradient, of tier 1
   std::optional<double> bound;            ///< likewise: what it may be
   std::optional<QualityVerdict> verdict;  ///< empty: not judged
   std::string words;
@@ -193,21 +193,21 @@ struct VariantRuns {
   /// Reasons why it is not the locked work, likewise: "custom definition: train.steps=60", "data:
   /// unofficial".
   std::vector<std::string> remarks;
-  std::string repeat_command;  ///< of the first seed
+  std::string repeat_command;  ///< command that repeats the first seed's run
 };
 
 struct QualityStudy {
   QualityVerdict verdict = QualityVerdict::kPass;
-  int exit_code = 0;                 ///< of a study in a file: exit_code_of()
+  int exit_code = 0;                 ///< exit_code_of(), in a study's file alone
   std::vector<std::string> reasons;  ///< one sentence per finding that is not a pass
   std::vector<VariantRuns> variants;
   std::vector<QualityRow> rows;  ///< gated ones first, then the others, timesteps last
   std::vector<RangeRow> ranges;
   std::vector<StepRow> steps;                  ///< tiers 0 and 1
   std::vector<DistanceOrigin> distances;       ///< one of each metric, more where they differ
-  std::vector<DistanceValue> distance_values;  ///< of every run
+  std::vector<DistanceValue> distance_values;  ///< distances of every run
   std::vector<std::string> sheets;             ///< pictures of samples, as the page links to them
-  std::vector<FieldDifference> differences;    ///< of runs that are not comparable
+  std::vector<FieldDifference> differences;    ///< differences of runs that are not comparable
   std::vector<std::string> unpaired;           ///< seeds that one side lacks
   std::vector<std::string> without_result;     ///< runs that were planned or begun and left none
   std::vector<std::string> notes;

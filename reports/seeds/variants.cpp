@@ -98,7 +98,7 @@ struct Variant {
   std::string mode;
   std::string baseline;
   std::string precision;
-  std::string reduction = {};  ///< of the gradients of ranks
+  std::string reduction = {};  ///< type that ranks rounded gradients to; empty: none
 
   auto operator<=>(const Variant&) const = default;
 };

@@ -26,12 +26,12 @@ struct CriticalPath {
   size_t path_nodes = 0;
   size_t path_events = 0;
   int64_t us = 0;
-  std::array<int64_t, kSpanEdges> by_kind_us{};  ///< of the path, by SpanEdge
+  std::array<int64_t, kSpanEdges> by_kind_us{};  ///< time on the path, by SpanEdge
   struct Share {
     std::string name;
     int64_t us = 0;
   };
-  std::vector<Share> longest;  ///< what the path spends in events of one name, longest first
+  std::vector<Share> longest;  ///< event names with the most time on the path, longest first
 
   struct WhatIf {
     std::string change;
@@ -90,9 +90,9 @@ struct LaunchRow {
   int64_t host_us = 0;        ///< in the calls
   int64_t device_us = 0;      ///< in what they launched
   int64_t delay_us = 0;       ///< from the ends of calls to the starts of what they launched
-  int64_t short_kernels = 0;  ///< that took less than their call
-  int64_t long_calls = 0;     ///< of more than 50 us
-  int64_t long_delays = 0;    ///< of more than 100 us
+  int64_t short_kernels = 0;  ///< kernels, copies and fills that took less than their call
+  int64_t long_calls = 0;     ///< calls of more than 50 us
+  int64_t long_delays = 0;    ///< delays of more than 100 us
 };
 
 /// Work that was launched on a stream and has not begun, after each launch and each begin. The
@@ -101,7 +101,7 @@ struct QueueRow {
   int64_t stream = 0;
   int64_t changes = 0;
   double mean = 0;
-  double sd = 0;  ///< of a sample
+  double sd = 0;  ///< sample standard deviation
   double low = 0;
   double quartile1 = 0;
   double median = 0;

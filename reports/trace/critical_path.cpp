@@ -94,7 +94,7 @@ class Builder {
   std::vector<char> within_;
   std::vector<Node> nodes_;
   std::optional<SpanGraph> graph_;
-  std::vector<Index> parent_;  ///< of a node whose next one lies in the event around both
+  std::vector<Index> parent_;  ///< by node: the innermost event around the node's own
 
   std::map<std::pair<uint32_t, int64_t>, std::vector<Launch>> launches_;  ///< by device and stream
   std::unordered_map<int64_t, int64_t> records_;  ///< when events were recorded, by correlation

@@ -407,7 +407,7 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
   /// A time as the file has it.
   struct Time {
     std::optional<double> number;
-    std::string text;  ///< where it is no number
+    std::string text;  ///< beginning of its text, if it is no number
 
     void take(std::string_view found, Kind kind) {
       if (kind == Kind::kNumber) number = number_of(found);
