@@ -81,7 +81,7 @@ struct Thread {
   State state = State::kReady;
   uint32_t mask = 0;
   WarpWork work = WarpWork::kNone;
-  Place place;  ///< of the meeting that it waits at
+  Place place;  ///< the meeting that it waits at
   uint64_t brought = 0;
   std::array<uint64_t, kWarpLanes> received{};
 };

@@ -21,6 +21,7 @@ CODE = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 FRAGMENT = re.compile(r"(Of|What|Who|Where|Whether|Which|How|That)\b")
+TRAILING = re.compile(r"///<\s*(of|what|who|where|whether|which|how|that|whose)\b", re.IGNORECASE)
 COMMENT = re.compile(r"^\s*//[/!]?(?!<)\s?(.*)$")
 STANDARD = re.compile(r"^[a-z_]+$")
 # Folders with a short list of libraries may include these beside the standard library and, memopt, LibTorch.
@@ -135,13 +136,15 @@ def fragments_in(text: str) -> list[tuple[int, str]]:
 
 
 def comment_fragments_in(lines: list[str]) -> list[tuple[int, str]]:
-    """Returns line and beginning of every block of C++ comments that begins as a fragment does."""
+    """Returns line and beginning of every C++ comment, in a block or behind code, that begins as a fragment does."""
     found, inside = [], False
     for number, line in enumerate(lines, 1):
         comment = COMMENT.match(line)
         if comment and not inside and FRAGMENT.match(comment[1]):
             found.append((number, comment[1]))
         inside = bool(comment)
+        if trailing := TRAILING.search(line):
+            found.append((number, trailing[0]))
     return found
 
 
@@ -254,6 +257,8 @@ def self_test() -> list[str]:
         comments = [f"/// {line}" for line in words.splitlines()]
         if bool(comment_fragments_in(comments)) != is_fragment:
             wrong.append(f"comment {words!r}: {'not noticed' if is_fragment else 'refused'}")
+        if is_fragment and not comment_fragments_in([f"int n;  ///< {words.lower()}"]):
+            wrong.append(f"trailing comment {words!r}: not noticed")
     return wrong
 
 

@@ -225,7 +225,7 @@ struct ReducedFormat {
   int bits = 0;
   int mantissa_bits = 0;
   int largest_exponent = 0;
-  int smallest_exponent = 0;  ///< of the normal numbers
+  int smallest_exponent = 0;  ///< the smallest exponent of a normal number
   int fields = 0;             ///< in a word
 
   friend std::ostream& operator<<(std::ostream& out, const ReducedFormat& format) {

@@ -234,7 +234,7 @@ TestModel smooth_model() {
 
 struct Derivatives {
   std::vector<at::Tensor> first;
-  std::vector<at::Tensor> second;  ///< of half the squared norm of the first
+  std::vector<at::Tensor> second;  ///< gradients of half the squared norm of the first
 };
 
 class DoubleBackward : public testing::TestWithParam<const char*> {

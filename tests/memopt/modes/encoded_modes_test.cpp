@@ -125,8 +125,8 @@ TEST(Offload, of_everything_leaves_nothing_of_the_step_on_the_device) {
 struct Lossy {
   const char* mode;
   const char* codec;
-  double bits;   ///< of an element, at most
-  double error;  ///< of the whole gradient, relative
+  double bits;   ///< the most bits of an element
+  double error;  ///< the relative error of the whole gradient
 };
 
 /// `bound`: of the relative error of the whole gradient, in three steps that follow a plan.
@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Rounding, LossyModes,
 
 struct LossyInBf16 {
   const char* mode;
-  double error;  ///< of the whole gradient, relative to that of `none` in bfloat16
+  double error;  ///< the whole gradient's, relative to that of `none` in bfloat16
 };
 
 class LossyModesInBf16 : public testing::TestWithParam<LossyInBf16> {};

@@ -23,7 +23,7 @@ class Draws {
 
 struct Shape {
   size_t most_blocks = 6;
-  size_t most_choices = 16;  ///< of all blocks together
+  size_t most_choices = 16;  ///< the most choices of all blocks together
   int64_t most_figure = 6;   ///< small figures make many ties
   bool whole_costs = true;
 };

@@ -672,11 +672,11 @@ class Training {
   std::optional<at::ThreadLocalState> within_;  ///< the pass before, by Loop::thread_state
   OwnSink own_sink_;                            ///< for the scopes that need one
   SavedTensorSink* sink_ = nullptr;
-  AllocationLog* log_ = nullptr;     ///< of the step in progress; null: it has none
-  std::vector<at::Tensor> batches_;  ///< of passes whose backward is to come (input_penalty)
+  AllocationLog* log_ = nullptr;     ///< the log of the step in progress; null: it has none
+  std::vector<at::Tensor> batches_;  ///< batches whose backward pass is to come (input_penalty)
   at::Tensor carried_;               ///< by Loop::carries_state
   at::Tensor kept_loss_;             ///< with its graph, by Loop::keeps_graph
-  int64_t gradients_ = 0;            ///< that the hook of Loop::counts_gradients has seen
+  int64_t gradients_ = 0;            ///< gradients that the hook of Loop::counts_gradients has seen
   bool detaches_ = false;
   bool number_changed_ = false;
   bool writes_ = true;

@@ -19,18 +19,18 @@ struct StepTrace {
   std::vector<double> losses;
   std::vector<Elements> gradients;  ///< by state, before the update
   std::vector<Elements> states;     ///< after it
-  std::string error;                ///< what it threw, but for what the program itself throws
-  int64_t begin_bytes = 0;          ///< live when it began
-  int64_t held_bytes = 0;           ///< the most when a forward pass had ended, above begin_bytes
-  int64_t peak_bytes = 0;           ///< the most live until its end
-  int64_t retained_bytes = 0;       ///< that first backwards added to what is live
-  int64_t end_bytes = 0;            ///< live when its gradients were gone
-  int64_t followed_passes = 0;      ///< of the mode since it was made
-  int64_t departures = 0;           ///< of passes from its plans, likewise
-  bool another_follows = true;      ///< the other mode, if there is one, has followed its plan
-  int64_t exceeded_steps = 0;       ///< in which it says that it did not keep its budget, likewise
-  int64_t uncertain_steps = 0;      ///< in which it says that its error may be too large, likewise
-  bool refused_by_check = false;    ///< check_step() threw that a strict budget was not kept
+  std::string error;  ///< words of the error that it threw; empty for one of the program's own
+  int64_t begin_bytes = 0;        ///< live when it began
+  int64_t held_bytes = 0;         ///< the most when a forward pass had ended, above begin_bytes
+  int64_t peak_bytes = 0;         ///< the most live until its end
+  int64_t retained_bytes = 0;     ///< live bytes that first backward passes added
+  int64_t end_bytes = 0;          ///< live when its gradients were gone
+  int64_t followed_passes = 0;    ///< passes that followed a plan since the mode was made
+  int64_t departures = 0;         ///< passes that left a plan since then
+  bool another_follows = true;    ///< the other mode, if there is one, has followed its plan
+  int64_t exceeded_steps = 0;     ///< in which it says that it did not keep its budget, likewise
+  int64_t uncertain_steps = 0;    ///< in which it says that its error may be too large, likewise
+  bool refused_by_check = false;  ///< check_step() threw that a strict budget was not kept
 };
 
 struct Trace {
@@ -38,7 +38,7 @@ struct Trace {
   int64_t peak_saved_bytes = -1;  ///< in the last step; -1: not measured
   std::string missing_reason;
   bool makes_plans = false;
-  int64_t host_bytes = 0;             ///< of host memory that the mode took
+  int64_t host_bytes = 0;             ///< the host memory that the mode took
   int64_t smallest_budget_bytes = 0;  ///< as a refusal named it; 0: none was refused
   int64_t left_bytes = 0;             ///< live when all was over, above what was live before
 };

@@ -39,7 +39,7 @@ struct Operator {
   std::string_view name;
   std::string_view code;
   int inputs = 1;
-  int buffers = 0;  ///< of its states, the last ones
+  int buffers = 0;  ///< the number of its last states that are buffers
   Effects effects;
   /// The result's type; empty where the operator takes no such inputs.
   std::optional<Type> (*result)(const std::vector<Type>& in);

@@ -142,7 +142,7 @@ std::optional<Finding> compare_bits(const Program& program, const Trace& none, c
 /// that this explains.
 struct Rounding {
   int mantissa_bits = 0;
-  int steps = 0;  ///< of the range of values; 0: of each value `mantissa_bits` are kept
+  int steps = 0;  ///< steps into which the range is divided; 0: `mantissa_bits` are kept
   double bound = 0;
 };
 
@@ -208,7 +208,7 @@ double bound_of(const std::string& spelling, double of_rounded) {
 /// The distance of two gradients of all parameters; empty where one of them lacks a parameter.
 struct GradientError {
   double difference = 0;
-  double size = 0;  ///< of the first
+  double size = 0;  ///< the norm of the first
   [[nodiscard]] double relative() const { return difference / size; }
 };
 std::optional<GradientError> gradient_error(const StepTrace& none, const StepTrace& got) {

@@ -54,7 +54,7 @@ enum class Event : uint8_t {
 struct Happening {
   Event event = Event::kEvaluate;
   int step = 1;
-  int state = 0;  ///< of kUnfreeze and kFreeze
+  int state = 0;  ///< the state that kUnfreeze and kFreeze take
 };
 
 enum class Optimizer : uint8_t { kSgd, kAdam };
@@ -83,18 +83,18 @@ struct Loop {
   int steps = 8;
   int64_t batch = 4;
   int64_t other_batch = 6;
-  int changes_at = 6;             ///< step from which Call::later counts
-  int writes_from = 1;            ///< step from which forward writes parameters and buffers
-  int passes = 1;                 ///< forward passes of a step
-  bool together = false;          ///< all of them come before one backward
-  int backwards = 1;              ///< of one forward pass; all but the last retain the graph
+  int changes_at = 6;     ///< step from which Call::later counts
+  int writes_from = 1;    ///< step from which forward writes parameters and buffers
+  int passes = 1;         ///< forward passes of a step
+  bool together = false;  ///< all of them come before one backward
+  int backwards = 1;  ///< backward passes for one forward pass; all but the last retain the graph
   bool gradient_penalty = false;  ///< differentiates through the gradient
   bool penalty_inside = false;    ///< the inner gradient is taken inside of the scope
   bool input_penalty = false;     ///< after backward, through the gradient of the batch (R1)
   bool halves = false;            ///< every second pass runs the first half of the calls alone
   bool adversarial = false;       ///< the halves are two networks: every second pass the first is
                                   ///< detached and the second trained, otherwise the first alone
-  bool carries_state = false;     ///< what a pass gave is detached and added to the next batch
+  bool carries_state = false;     ///< the result of a pass is detached and added to the next batch
   bool keeps_graph = false;  ///< every second backward runs the graph of the step before again,
                              ///< and only then weights are updated
   Batches batches = Batches::kSame;
@@ -118,15 +118,15 @@ struct Loop {
 /// A mode. A budget is a share of what mode "none" needs, which is measured first.
 struct ModeChoice {
   std::string spelling = "echo";  ///< "budget", "budget:saved" or a whole spelling
-  double share = 1;               ///< of a budget
-  double error = 0;               ///< of a budget; 0: lossless
-  bool strict = false;            ///< of a budget
+  double share = 1;               ///< a budget's share of what is held
+  double error = 0;               ///< the error of a budget; 0: lossless
+  bool strict = false;            ///< the budget is strict
   [[nodiscard]] bool budget() const { return spelling.starts_with("budget"); }
 };
 
 struct Program {
-  uint64_t seed = 0;  ///< of weights and batches
-  Type input;         ///< of the batch; its dimension 0 is one of batch_of()
+  uint64_t seed = 0;  ///< the seed of weights and batches
+  Type input;         ///< the batch; its dimension 0 is one of batch_of()
   std::vector<State> states;
   std::vector<Call> calls;
   Loop loop;

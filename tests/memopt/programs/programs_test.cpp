@@ -37,7 +37,7 @@ class SpoilingHooks final : public torch::autograd::SavedVariableHooks {
   at::Tensor call_unpack_hook() override { return spoil_(tensor_); }
 
  private:
-  const Spoil& spoil_;  ///< of the mode
+  const Spoil& spoil_;  ///< the fault that is put into the mode
   at::Tensor tensor_;
 };
 

@@ -42,7 +42,7 @@ struct Device {
   int late = kNever;  ///< questions until it has answered
   int asked = 0;
   int waited = 0;
-  std::optional<at::ScalarType> told;  ///< of the last tensor: what it was cast from
+  std::optional<at::ScalarType> told;  ///< the type that the last tensor was cast from
 };
 
 class LateAnswer final : public DeviceAnswer {

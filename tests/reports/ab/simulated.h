@@ -8,9 +8,9 @@ namespace noisemark::reports::test {
 
 /// The behaviour of a simulated machine.
 struct Simulated {
-  double slow_down = 0;       ///< of B
+  double slow_down = 0;       ///< the slow-down of B
   double turn_noise = 0.004;  ///< standard deviation of a turn's log time
-  double pair_noise = 0.005;  ///< of what a process keeps for its life
+  double pair_noise = 0.005;  ///< the deviation of what a process keeps for its life
   double drift = 0.2;         ///< the whole machine's, over a pair: it must not matter
   int64_t pairs = 6;          ///< planned
   int64_t made = 6;

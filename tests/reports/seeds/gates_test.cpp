@@ -62,7 +62,7 @@ TEST(GradientBound, fails_a_codec_that_rounds_as_a_coarser_one) {
   // The errors of the first seed of gmm16-ho under each, on a CPU.
   struct Coarser {
     const char* mode;
-    double error;  ///< of the coarser codec
+    double error;  ///< the error of the coarser codec
   };
   for (const Coarser& one : {Coarser{"dpr16", 0.0163}, Coarser{"dpr10", 0.0895},
                              Coarser{"dpr8", 0.475}, Coarser{"q4", 0.475}}) {

@@ -68,7 +68,7 @@ int program(const Words& words) {
 
 struct Ended {
   int code = 0;    ///< exit code
-  int signal = 0;  ///< that ended it; 0: none
+  int signal = 0;  ///< the signal that ended it; 0: none
   std::string said;
 };
 
@@ -277,7 +277,7 @@ struct Kind {
   std::vector<std::function<Words(const Seeds&)>> readers;
   /// Words of the answer to the good file.
   std::string_view answer = {};
-  int code = answer.empty() ? 0 : 2;  ///< that the good file ends with
+  int code = answer.empty() ? 0 : 2;  ///< the exit code for the good file
 
   /// Returns whether a reader went through the file as it does with the good one.
   [[nodiscard]] bool takes(const Ended& ended) const {
@@ -682,7 +682,7 @@ class Campaign {
   Options options_;
   const Seeds& seeds_;
   std::vector<Kind> kinds_;
-  std::vector<size_t> order_;  ///< of kinds, each as often as its share
+  std::vector<size_t> order_;  ///< kinds, each as often as its share
   std::map<std::string, Count> counts_;
 };
 

@@ -38,9 +38,9 @@ c10::Device gpu(int64_t number) {
 }
 
 struct Trained {
-  NamedTensors gradients;  ///< of the last step, on the CPU
-  double loss = 0;         ///< of the last step
-  int64_t bytes = 0;       ///< of the gradients of all steps
+  NamedTensors gradients;  ///< gradients of the last step, on the CPU
+  double loss = 0;         ///< the loss of the last step
+  int64_t bytes = 0;       ///< bytes of the gradients of all steps
 };
 
 /// Weights stay where they are, so that the order of sums is all that ranks may change.

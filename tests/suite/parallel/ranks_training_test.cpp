@@ -42,7 +42,7 @@ struct Way {
   std::string dropout = "0";
   std::string reduction = "exact";
   std::string schedule = "1f1b";
-  int64_t micro_batches = 0;  ///< of a pipeline; 0: none
+  int64_t micro_batches = 0;  ///< micro-batches of a pipeline; 0: no pipeline
   std::string model = "lucid-unet";
 
   [[nodiscard]] Words words() const {

@@ -54,8 +54,8 @@ struct CalibrationCheck {
 /// The amount of work that a load is made of.
 struct LoadSize {
   int64_t product = 8192;                 ///< n of square products
-  int64_t copy_bytes = int64_t{1} << 30;  ///< of one copy; many times a GPU's caches
-  double profiled_s = 1;                  ///< of pieces that are also profiled, about
+  int64_t copy_bytes = int64_t{1} << 30;  ///< bytes of one copy; many times a GPU's caches
+  double profiled_s = 1;                  ///< the length, about, of pieces that are also profiled
 };
 
 /// The readers of a device beside a load.

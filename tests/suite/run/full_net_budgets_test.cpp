@@ -70,7 +70,7 @@ class FullNet {
   [[nodiscard]] Trainer& trainer() { return *session_.trainer; }
 
   memopt::Mode& mode_;
-  Session session_;  ///< of mode "none"
+  Session session_;  ///< a session under mode "none"
   memopt::ModelView view_;
 };
 

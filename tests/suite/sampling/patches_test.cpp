@@ -207,7 +207,8 @@ const test::NamedJob kLayersOfPeer{
     }};
 
 struct Found {
-  std::map<std::string, at::Tensor> outputs;  ///< of rank 0, which are those of all ranks
+  std::map<std::string, at::Tensor>
+      outputs;  ///< the outputs of rank 0, which are those of all ranks
   std::string counts;
 };
 using FoundByWay = std::map<std::string, Found>;

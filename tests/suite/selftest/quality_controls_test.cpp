@@ -36,7 +36,7 @@ using reports::Side;
 
 /// A training beside mode "none".
 struct Control {
-  std::string name;  ///< of its folder
+  std::string name;  ///< the name of its folder
   std::string mode;
   Fault fault = {};
   int64_t seeds = 1;

@@ -24,7 +24,7 @@ Fault biased(double factor) {
 
 struct FaultyTraining {
   std::vector<double> losses;
-  std::vector<double> norms;  ///< of gradients, before clipping
+  std::vector<double> norms;  ///< norms of gradients, before clipping
   std::string weights;
 };
 
