@@ -16,6 +16,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
@@ -73,6 +74,7 @@ class Search {
   }
 
   void look_into(const fs::path& folder, bool inside_run) {
+    if (folder != root_ && is_staged_baseline(folder)) return lose(folder, kStagedWords);
     const Entries entries = entries_of(folder);
     const bool result = fs::exists(folder / kResult);
     if (result) add_result(folder);
@@ -133,6 +135,10 @@ class Search {
 };
 
 }  // namespace
+
+bool is_staged_baseline(const fs::path& folder) {
+  return folder.extension() == kStagedBaseline && is_named(folder / kBaselinePage);
+}
 
 FoundRuns find_runs(const fs::path& folder) {
   return Search(folder).find();
@@ -216,7 +222,7 @@ void check_runs(const std::vector<NamedResult>& runs) {
 /// Returns the place of a run that is kept as a baseline.
 std::optional<BaselinePlace> baseline_place(const fs::path& run) {
   const fs::path variant = fs::absolute(run).lexically_normal().parent_path();
-  if (!fs::exists(variant / "baseline.md")) return std::nullopt;
+  if (!fs::exists(variant / kBaselinePage)) return std::nullopt;
   const fs::path hardware = variant.parent_path().parent_path();
   const fs::path root = hardware.parent_path();
   return BaselinePlace{(run.is_absolute() ? root : fs::proximate(root)).string(),

@@ -35,6 +35,17 @@ struct FoundRuns {
 /// that cannot be read is lost. Throws Error (bad input) when `folder` itself cannot be read.
 [[nodiscard]] FoundRuns find_runs(const std::filesystem::path& folder);
 
+/// The page of a stored baseline, and how the name of its folder ends while it is being written.
+inline constexpr const char* kBaselinePage = "baseline.md";
+inline constexpr const char* kStagedBaseline = ".new";
+
+/// Says whether a promotion that was killed left `folder`. The baseline beside it may then be of
+/// its runs in part.
+[[nodiscard]] bool is_staged_baseline(const std::filesystem::path& folder);
+inline constexpr const char* kStagedWords =
+    "a promotion was ended before the stored baseline beside it was whole; promote again, with "
+    "--force";
+
 /// The place where `noisemark baseline promote` keeps runs:
 /// ROOT/HARDWARE/BENCHMARK@SCALE/VARIANT/RUN, with a page baseline.md beside them.
 struct BaselinePlace {

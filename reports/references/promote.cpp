@@ -13,6 +13,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
+#include "reports/base/input_file.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
@@ -29,7 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kText = "baseline.md";
 constexpr const char* kResult = "result.json";
 constexpr const char* kEvents = "events.mlog";
 
@@ -69,16 +69,38 @@ struct Place {
   std::vector<fs::path> earlier;  ///< folders of runs
 };
 
+/// Behind a link lies what is not the baseline's own, and a rename would replace the link.
+void require_no_link(const fs::path& path) {
+  std::error_code unknown;
+  if (!fs::is_symlink(path, unknown)) return;
+  throw bad_input(path.string(), "", "is a link", "a stored baseline is no link and has none");
+}
+
+/// Returns whether a folder holds a run, or at most what a killed promotion had put of one.
+bool is_earlier_run(const fs::path& folder) {
+  if (is_named(folder / kResult)) return true;
+  if (fs::is_symlink(folder) || !fs::is_directory(folder)) return false;
+  const auto entries = read_folder(folder);
+  return std::all_of(entries.begin(), entries.end(),
+                     [](const auto& entry) { return entry.path().filename() == kEvents; });
+}
+
 Place place_of(const BaselineCell& cell, const PromoteOptions& options) {
   const Identity& id = cell.runs.front()->result.identity;
   const std::string hardware = options.hardware.empty() ? hardware_folder(id) : options.hardware;
   Place place{&cell, options.into / hardware / cell_folder(id), {}};
+  require_no_link(place.folder);
   if (!fs::exists(place.folder)) return place;
+  require_no_link(place.folder / kBaselinePage);
   for (const fs::directory_entry& entry : read_folder(place.folder)) {
-    if (fs::exists(entry.path() / kResult)) place.earlier.push_back(entry.path());
+    if (is_earlier_run(entry.path())) place.earlier.push_back(entry.path());
+  }
+  for (const NamedResult* run : cell.runs) require_no_link(place.folder / run->result.run_id);
+  for (const fs::path& folder : place.earlier) {
+    for (const fs::path& path : {folder, folder / kResult, folder / kEvents}) require_no_link(path);
   }
   std::sort(place.earlier.begin(), place.earlier.end());
-  const bool free = place.earlier.empty() && !fs::exists(place.folder / kText);
+  const bool free = place.earlier.empty() && !fs::exists(place.folder / kBaselinePage);
   if (!free && !options.force) {
     throw bad_input(place.folder.string(), "", "there is a baseline already",
                     "--force replaces it");
@@ -94,7 +116,7 @@ using FilesOfRuns = std::map<std::string, std::map<std::string, std::string>>;
 class StagedPlace {
  public:
   explicit StagedPlace(const Place& place) : place_(place), staged_(place.folder) {
-    staged_ += ".new";
+    staged_ += kStagedBaseline;
     fs::remove_all(staged_);
     for (const NamedResult* run : place.cell->runs) runs_[run->result.run_id] = files_of(*run);
     try {
@@ -118,19 +140,21 @@ class StagedPlace {
     }
     for (const fs::path& folder : place_.earlier) {
       if (runs_.contains(folder.filename().string())) continue;
+      if (fs::exists(folder / kResult)) promotion.removed.push_back(folder / kResult);
       fs::remove_all(folder);
-      promotion.removed.push_back(folder / kResult);
     }
-    put_file(kText, promotion);
+    put_file(kBaselinePage, promotion);
   }
 
  private:
+  /// The page comes first and is put last: is_staged_baseline() at every moment between.
   void write() const {
+    make_folder(staged_);
+    write_file_atomically(staged_ / kBaselinePage, baseline_markdown(*place_.cell));
     for (const auto& [run_id, files] : runs_) {
       make_folder(staged_ / run_id);
       for (const auto& [name, text] : files) write_file_atomically(staged_ / run_id / name, text);
     }
-    write_file_atomically(staged_ / kText, baseline_markdown(*place_.cell));
   }
   void remove() const {
     std::error_code ignored;
@@ -201,7 +225,8 @@ Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteO
 std::string show_baselines(const std::string& path) {
   std::vector<fs::path> folders;
   if (is_folder(path)) {
-    for (const fs::path& page : files_named(path, kText)) folders.push_back(page.parent_path());
+    for (const fs::path& page : files_named(path, kBaselinePage))
+      folders.push_back(page.parent_path());
   }
   if (folders.empty()) {
     throw Error(
@@ -212,6 +237,9 @@ std::string show_baselines(const std::string& path) {
   std::sort(folders.begin(), folders.end());
   std::string text;
   for (const fs::path& folder : folders) {
+    if (is_staged_baseline(folder)) {
+      throw Error(ExitCode::kBaselineNeeded, folder.string() + ": " + kStagedWords);
+    }
     if (find_runs(folder).folders.empty()) {
       throw Error(ExitCode::kBaselineNeeded,
                   fmt::format("{}: a page without its runs: no {} in it (keep them with `noisemark "

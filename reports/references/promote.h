@@ -26,7 +26,8 @@ struct Promotion {
 /// without which check() would find fault, and writes baseline.md beside them
 /// (baseline_markdown()). All or nothing is refused: nothing is written before everything was
 /// checked. Throws Error as baseline_cells(), and (bad input): something is wrong with a result
-/// (check()), a cell has runs there already and `force` was not given, `into` is no folder.
+/// (check()), a cell has runs there already and `force` was not given, what is there is a link or
+/// has one, `into` is no folder. Removes what a killed promotion of the same cell left.
 [[nodiscard]] Promotion promote_baseline(const std::vector<std::string>& paths,
                                          const PromoteOptions& options);
 

@@ -355,6 +355,59 @@ TEST_F(Promote, refuses_a_place_that_is_a_file) {
   }
 }
 
+TEST_F(Promote, refuses_a_stored_baseline_that_is_a_link_or_has_one) {
+  const std::string from = runs("a", 3);
+  (void)promote(from);
+  const fs::path run = place() / from_json(read_file(from + "/1/result.json"), "").run_id;
+  const fs::path elsewhere = into().parent_path() / "elsewhere";
+  for (const fs::path& linked : {place(), place() / "baseline.md", run, run / "result.json"}) {
+    fs::rename(linked, elsewhere);
+    for (const char* target : {elsewhere.c_str(), "absent"}) {
+      fs::create_symlink(target, linked);
+      try {
+        (void)promote(from, true);
+        ADD_FAILURE() << "replaced " << linked;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::kBadInput) << error.what();
+        EXPECT_TRUE(holds(error.what(), linked.string() + ": is a link")) << error.what();
+      }
+      EXPECT_TRUE(fs::is_symlink(linked)) << linked;
+      fs::remove(linked);
+    }
+    fs::rename(elsewhere, linked);
+  }
+  EXPECT_EQ(read_side(into().string()).runs.size(), 3U);
+}
+
+TEST_F(Promote, that_was_killed_is_named_until_the_next_removes_what_it_left) {
+  (void)promote(runs("a", 3));
+  const std::string newer = runs("b", 4);
+  // A promotion that is killed between two of its renames leaves this.
+  fs::path staged = place();
+  staged += ".new";
+  fs::copy(place(), staged, fs::copy_options::recursive);
+  fs::create_directory(place() / "emptied");
+  fs::create_directory(place() / "begun");
+  write_file_atomically(place() / "begun" / "events.mlog", "");
+  try {
+    (void)show_baselines(into().string());
+    ADD_FAILURE() << "shown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBaselineNeeded);
+    EXPECT_TRUE(holds(error.what(), staged.string() + ": a promotion was ended before"))
+        << error.what();
+  }
+  const auto [base, candidate] = read_sides(into().string(), newer);
+  EXPECT_EQ(base.runs.size(), 3U) << "nothing is read twice";
+  const Comparison comparison = compare(base, candidate);
+  EXPECT_EQ(exit_code_of(comparison.verdict), ExitCode::kBaselineNeeded);
+  (void)promote(newer, true);
+  EXPECT_FALSE(fs::exists(staged));
+  const Side side = read_side(into().string());
+  EXPECT_EQ(side.runs.size(), 4U);
+  EXPECT_TRUE(side.lost.empty()) << side.lost.front().name << ": " << side.lost.front().why;
+}
+
 TEST_F(Promote, needs_the_folder_of_the_baselines) {
   EXPECT_THROW((void)promote_baseline({runs("a", 3)}, {into() / "absent", "", false}), Error);
 }
