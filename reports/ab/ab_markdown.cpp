@@ -25,12 +25,27 @@ std::string list(const std::vector<std::string>& items) {
   return text;
 }
 
+/// "A makes 100.4 images/s and B 101.2 images/s; B / A is 1.0080 ...", where both were measured.
+std::string speed_words(const Comparison& comparison) {
+  std::string text;
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (!row.base || !row.candidate || !row.ratio) continue;
+    text += fmt::format(
+        "A makes {} and B {}; B / A is {}{}. ", format_quantity(*row.base, row.unit),
+        format_quantity(*row.candidate, row.unit), ratio_text(*row.ratio),
+        row.ratio_ci95 ? fmt::format(" (95 %: {} to {})", ratio_text(row.ratio_ci95->low),
+                                     ratio_text(row.ratio_ci95->high))
+                       : "");
+  }
+  return text;
+}
+
 std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
-      "# {}: {}, A to B\n\n{} of live processes, {} of two looks. Each look may give a false alarm "
-      "with a probability of at most {}, its share of alpha. {}.\n{}",
-      verdict_name(comparison.verdict), plain(record.a.benchmark),
+      "# {}: {}, A to B\n\n{}{} of live processes, {} of two looks. Each look may give a false "
+      "alarm with a probability of at most {}, its share of alpha. {}.\n{}",
+      verdict_name(comparison.verdict), plain(record.a.benchmark), speed_words(comparison),
       format_counted(verdict.judged_pairs, "pair"), verdict.extended ? "the second" : "the first",
       format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
 }

@@ -51,7 +51,8 @@ std::string format_bytes(int64_t bytes) {
 }
 
 std::string format_mib(int64_t bytes) {
-  return fmt::format("{:.2f}", static_cast<double>(bytes) / (kKibi * kKibi));
+  const std::string text = fmt::format("{:.2f}", static_cast<double>(bytes) / (kKibi * kKibi));
+  return text == "-0.00" ? "0.00" : text;
 }
 
 std::string format_exact_bytes(int64_t bytes) {

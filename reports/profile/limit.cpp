@@ -44,6 +44,17 @@ std::pair<std::string, double> most_to_win(const Roofline& roofline) {
                            [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
+/// "not sure, ...: ", where steps were much faster with the profiler than without, which it cannot
+/// do.
+std::string noise_words(const ProfilerCost& cost) {
+  constexpr double kFaster = 0.9;
+  if (cost.ratio >= kFaster) return "";
+  return fmt::format(
+      "not sure, because the machine was busy with other work: a step took {:.2f} times as long "
+      "with the profiler as without, so profile again. By this profile it is ",
+      cost.ratio);
+}
+
 /// "the host, for which the GPU waits in 40.0 % of a step; ", where it waits long.
 std::string waiting_words(const Profile& profile) {
   constexpr double kBusy = 0.8;
@@ -105,7 +116,7 @@ std::string trial_words(const Profile& profile) {
   if (all.empty()) return "";
   const Proposal& first = all.front();
   return fmt::format(
-      ". Try `--baseline {}` first: {} take {} of a step, and would take {} at their roof",
+      ". Try `--baseline {}` first: {} take {} of a profiled step, and would take {} at their roof",
       first.baseline, first.operators, format_percent(first.time_frac),
       format_percent(first.roof_frac));
 }
@@ -164,7 +175,7 @@ std::string proposals_section(const Profile& profile) {
   if (all.empty()) return "";
   MarkdownTable table({{"try"},
                        {"operators that it executes otherwise"},
-                       {"of a step", Align::kRight},
+                       {"of a profiled step", Align::kRight},
                        {"at their roof", Align::kRight},
                        {"beyond their roof", Align::kRight}});
   for (const Proposal& one : all) {
@@ -173,8 +184,8 @@ std::string proposals_section(const Profile& profile) {
                    format_percent(one.beyond_frac())});
   }
   return fmt::format(
-      "\n## What to try\n\n{}\nNo baseline has won anything before it was measured: `noisemark "
-      "sweep` runs both.\n",
+      "\n## What to try\n\n{}\nA baseline wins at most what its operators take beyond their roof. "
+      "Measure what it wins: `noisemark sweep` with `--axis baseline=` runs both.\n",
       table.text());
 }
 
@@ -185,11 +196,11 @@ std::string limit_words(const Profile& profile) {
   const bool compute = compute_s >= memory_s;
   const auto [name, to_win_s] = most_to_win(roofline);
   return fmt::format(
-      "{}{}: operators that it bounds take {} of a step, those that {} bounds {}. If every "
-      "operator "
-      "were as fast as the machine's measured peaks allow (its roof), a step would take {} of its "
-      "time. The most is to be won at {}, all its shapes together: {} of a step{}",
-      waiting_words(profile), compute ? "compute" : "memory",
+      "{}{}{}: operators that it bounds take {} of a profiled step, those that {} bounds {}. If "
+      "every operator were as fast as the machine's measured peaks allow (its roof), a step would "
+      "take {} of the time that it takes without the profiler. The most is to be won at {}, all "
+      "its shapes together: {} of a profiled step{}",
+      noise_words(profile.cost), waiting_words(profile), compute ? "compute" : "memory",
       format_percent((compute ? compute_s : memory_s) / roofline.step_s),
       compute ? "memory" : "compute",
       format_percent((compute ? memory_s : compute_s) / roofline.step_s),

@@ -455,7 +455,7 @@ class Sharing {
   static void add(const Node& node, const ProfileTimes& self, const Known& known,
                   const std::string& layer, Rows& rows) {
     LayerTimes& row = rows[layer.empty() ? "(" + known.phase + ")" : layer];
-    const bool backward = known.backward && !layer.empty();
+    const bool backward = layer.empty() ? known.phase == kBackwardPhase : known.backward;
     (backward ? row.backward_host_ns : row.forward_host_ns) += self.self_host_ns;
     (backward ? row.backward_device_ns : row.forward_device_ns) += node.work_ns;
     row.host_bytes += self.self_host_bytes;

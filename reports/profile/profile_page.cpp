@@ -48,7 +48,8 @@ class Page {
       "key_averages(). An operator of the forward pass and its gradient are joined by the number "
       "that autograd gives both. A layer has what its forward pass did and what its gradients "
       "took; "
-      "rows in parentheses have what no layer did in that phase of the step.\n";
+      "rows in parentheses have what no layer did in that phase of the step, which stands under "
+      "forward unless the phase is backward.\n";
 
   [[nodiscard]] bool has_device() const { return device_ns_ > 0; }
   [[nodiscard]] std::string ms(int64_t ns) const {
@@ -70,9 +71,8 @@ class Page {
     std::string text = limit.empty() ? "" : fmt::format("**What limits it:** {}.\n\n", limit);
     text += fmt::format(
         "A median step takes {} without the profiler and {} with it. In {} of steps in turns the "
-        "median ratio is **{:.3f}**. {} of batch {} under mode `{}`, baseline `{}` and {} on {} "
-        "with "
-        "{} were profiled{}{}.\n",
+        "median ratio is **{:.3f}**. The profile is of {} of batch {} under mode `{}`, baseline "
+        "`{}` and {} on {} with {}{}{}.\n",
         format_seconds(cost.plain_s), format_seconds(cost.profiled_s),
         format_counted(cost.pairs, "pair"), cost.ratio, format_counted(profile_.steps, "step"),
         format_count(profile_.batch), profile_.mode, profile_.baseline, profile_.precision,

@@ -59,6 +59,7 @@ struct Recording {
 /// The spans' names: of layer «conv_in», and of phase «backward».
 inline constexpr const char* kLayerPrefix = "layer ";
 inline constexpr const char* kPhasePrefix = "phase ";
+inline constexpr const char* kBackwardPhase = "backward";
 inline constexpr const char* kStepPrefix = "ProfilerStep#";
 
 }  // namespace noisemark::reports

@@ -31,10 +31,13 @@ std::string verdict_of(const Gate& gate) {
   return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";
 }
 
-constexpr std::string_view kNotSteady =
-    " (not steady: no end of the warm-up was found, so train longer, or on a quieter machine, "
-    "before "
-    "you cite it)";
+std::string steady_words(const Protocol& protocol) {
+  if (protocol.warmup_stable) return "";
+  return fmt::format(
+      " (not steady: no end of the warm-up was found in {}, so train longer, or on a quieter "
+      "machine, before you cite it)",
+      format_counted(protocol.steps, "step"));
+}
 
 /// "it trained at 3.79 images/s and held at most 816.25 MiB of memory"; empty where neither was
 /// measured.
@@ -45,7 +48,7 @@ std::string cost_words(const Result& result) {
   if (rate == nullptr || !rate->value)
     return peak.empty() ? "" : "it held at most " + peak + " of memory";
   return fmt::format("it trained at **{} images/s**{}{}", format_per_s(*rate->value),
-                     result.protocol.warmup_stable ? "" : kNotSteady,
+                     steady_words(result.protocol),
                      peak.empty() ? "" : " and held at most " + peak + " of memory");
 }
 

@@ -206,6 +206,27 @@ std::string definition_name(const Identity& identity, const std::vector<NamedRes
   return alone ? name : fmt::format("{} {}", name, identity.definition_sha256.substr(0, 12));
 }
 
+namespace {
+
+std::optional<double> rate_of(const Result& result) {
+  const Metric* rate = find_metric(result, std::string(kRate));
+  return rate != nullptr && rate->value && *rate->value > 0 ? rate->value : std::nullopt;
+}
+
+/// A row that is alone with its definition has no other to be divided by.
+std::map<std::string, std::vector<double>> rates_by_definition(
+    const std::vector<NamedResult>& results) {
+  std::map<std::string, std::vector<double>> rates;
+  for (const NamedResult& named : results) {
+    if (const std::optional<double> rate = rate_of(named.result)) {
+      rates[comparable_key(named.result.identity)].push_back(*rate);
+    }
+  }
+  return rates;
+}
+
+}  // namespace
+
 std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts) {
   std::vector<Trait> traits = traits_of(results);
   const std::vector<Trait> apart = taken_apart(traits, results);
@@ -214,21 +235,19 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   for (const MetricRow& metric : metric_table()) {
     if (metric.column.empty()) continue;
     columns.push_back({std::string(metric.column), Align::kRight});
-    if (metric.name == kRate) columns.push_back({"images/s / first row", Align::kRight});
+    if (metric.name == kRate)
+      columns.push_back({"images/s / first row", Align::kRight, Fold::kIfEmpty});
   }
   for (const Trait& trait : traits) columns.push_back({trait.title, Align::kLeft, Fold::kIfAlike});
   MarkdownTable table(columns);
-  std::map<std::string, double> first_rate;
+  const std::map<std::string, std::vector<double>> rates = rates_by_definition(results);
   for (const NamedResult& named : results) {
-    const Metric* measured_rate = find_metric(named.result, std::string(kRate));
-    std::string ratio;
-    if (measured_rate != nullptr && measured_rate->value && *measured_rate->value > 0) {
-      const double base =
-          first_rate.emplace(comparable_key(named.result.identity), *measured_rate->value)
-              .first->second;
-      ratio = fmt::format("{:.3f}", *measured_rate->value / base);
-    }
-    table.add_row(row_of(named, ratio, verdicts, traits));
+    const auto alike = rates.find(comparable_key(named.result.identity));
+    const bool has_ratio = alike != rates.end() && alike->second.size() > 1;
+    const std::optional<double> rate = rate_of(named.result);
+    table.add_row(
+        row_of(named, has_ratio && rate ? fmt::format("{:.3f}", *rate / alike->second.front()) : "",
+               verdicts, traits));
   }
   return table.text() +
          "\nThe column \"/ first row\" divides by the first row of the same definition. The peak "

@@ -82,12 +82,12 @@ std::string counts_of(const std::vector<Row>& rows) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// "Gates: 7 PASS. Every step: 7 PASS", by the tables of the page.
+/// "Gates: 7 PASS. Certificates: 7 PASS", by the tables of the page.
 std::string counts(const QualityStudy& study) {
   const std::string gates = counts_of(study.rows);
   std::string text = "Gates: " + (gates.empty() ? "none could be applied" : gates);
   for (const auto& [table, verdicts] : {std::pair("Ranges", counts_of(study.ranges)),
-                                        std::pair("Every step", counts_of(study.steps))}) {
+                                        std::pair("Certificates", counts_of(study.steps))}) {
     if (!verdicts.empty()) text += fmt::format(". {}: {}", table, verdicts);
   }
   return text;
@@ -124,8 +124,9 @@ std::string head(const QualityStudy& study) {
                   let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
   if (!study.rows.empty()) {
     text +=
-        "\nEach variant is compared with BASE: the runs of the same seeds without its rounding of "
-        "gradients, else those under none.\n";
+        "\nEach variant is compared with BASE, runs of the same seeds. A variant that rounds "
+        "gradients (`--reduce`) is compared with the same one without that; else one with a memory "
+        "mode with the same one under `none`; else one with `none-plain-fp32`.\n";
   }
   if (!study.reasons.empty()) text += '\n';
   for (const std::string& reason : study.reasons) text += fmt::format("- {}\n", plain(reason));
@@ -140,8 +141,8 @@ std::string_view next_words(QualityVerdict verdict, const Looks& looks) {
       return none_is_left(looks)
                  ? "INCONCLUSIVE, and no look is left: judge new seeds (--seed) in another folder."
                  : "INCONCLUSIVE: where the reasons leave it to more seeds, add them by the "
-                   "command "
-                   "of the runs with a larger --seeds and --resume, and judge again.";
+                   "command of the runs with a larger --seeds and --resume, and judge again; a "
+                   "mode that rounded nothing needs more steps.";
     case QualityVerdict::kFail:
       return "FAIL: more seeds will not change it; the rows say what failed.";
     case QualityVerdict::kNotComparable:
@@ -198,7 +199,7 @@ std::string how_judged(const QualityStudy& study) {
 
 std::string gates(const QualityStudy& study) {
   MarkdownTable table(row_columns({{"margin", Align::kRight, Fold::kIfAlike},
-                                   {"seeds", Align::kRight, Fold::kIfAlike},
+                                   {"number of seeds", Align::kRight, Fold::kIfAlike},
                                    {"p (Holm)", Align::kRight},
                                    why_column("why")}));
   for (const QualityRow& row : study.rows) {
@@ -217,7 +218,7 @@ std::string ranges(const QualityStudy& study) {
                                      {"mean", Align::kRight},
                                      {"interval", Align::kRight},
                                      {"range", Align::kRight},
-                                     {"seeds", Align::kRight, Fold::kIfAlike},
+                                     {"number of seeds", Align::kRight, Fold::kIfAlike},
                                      why_column("why")}));
   for (const RangeRow& row : study.ranges) {
     table.add_row({row.benchmark, row.variant, row.measure, verdict_cell(row.verdict),
@@ -243,7 +244,7 @@ std::string steps(const QualityStudy& study) {
                        {"gradient's error", Align::kRight},
                        {"at most", Align::kRight},
                        folding("tier"),
-                       {"seeds", Align::kRight, Fold::kIfAlike},
+                       {"number of seeds", Align::kRight, Fold::kIfAlike},
                        why_column("why")});
   for (const StepRow& row : study.steps) {
     table.add_row(
@@ -251,7 +252,7 @@ std::string steps(const QualityStudy& study) {
          row.value ? format_number(*row.value) : "", row.bound ? format_number(*row.bound) : "",
          row.tier == 0 ? "0, bits" : "1, gradient", std::to_string(row.seeds), row.words});
   }
-  return "\n## Every step\n\n" + table.text();
+  return "\n## Certificates\n\n" + table.text();
 }
 
 std::string sheets(const QualityStudy& study) {
@@ -311,10 +312,8 @@ std::string power(const QualityStudy& study) {
       "\n## What these seeds can show\n\n{}\nThe correlation is that of both sides across seeds. "
       "For one from 0 to 0.5 the test is Welch's, else "
       "the paired one; this rule is fixed in advance. The smallest detectable "
-      "difference is that with power {}, at the strictest step of Holm.{} BASE is the "
-      "variant beside which a row is judged: the same without its rounding of gradients, else the "
-      "same under none, or none-plain-fp32 for one that has neither. Values of both are means over "
-      "seeds.{}\n",
+      "difference is that with power {}, at the strictest step of Holm.{} Values of both sides are "
+      "means over seeds.{}\n",
       table.text(), format_number(study.power), needed ? kSeedsNeeded : "", which_seeds(study));
 }
 
@@ -322,7 +321,8 @@ using Chooses = std::function<bool(const QualityRow&)>;
 
 std::string described(const QualityStudy& study, const std::string& heading,
                       const std::string& words, const Chooses& chooses) {
-  const Columns columns = {{"seeds", Align::kRight, Fold::kIfAlike}, why_column("why not all")};
+  const Columns columns = {{"number of seeds", Align::kRight, Fold::kIfAlike},
+                           why_column("why not all")};
   MarkdownTable table(row_columns(joined(mean_columns(), columns)));
   for (const QualityRow& row : study.rows) {
     if (!chooses(row)) continue;

@@ -150,17 +150,23 @@ Answer fit_batches(const CommandLine& line) {
   const InterruptGuard interrupt;
   Answer answer;
   int64_t largest = 0;
+  std::string largest_under;
   for (const PlannedRun& plan : plans) {
     const reports::BatchFit found = fit_one(options, plan, memory_bytes, interrupt);
     if (found.batch == 0) answer.code = ExitCode::kFailed;
-    largest = std::max(largest, found.batch);
+    if (found.batch > largest) {
+      largest = found.batch;
+      largest_under = variant_label(plan.spec);
+    }
     table.add_row(row_of(plan, found));
   }
-  answer.text = deliver(line.options, reports::finished_page(fmt::format(
-                                          "# Largest batch of {} within {}: {}\n\n{}{}{}",
-                                          plans.front().id, reports::format_bytes(memory_bytes),
-                                          largest > 0 ? std::to_string(largest) : "none fits",
-                                          table.text(), kWhatFits, reports::kGlossaryLine)));
+  answer.text =
+      deliver(line.options,
+              reports::finished_page(fmt::format(
+                  "# Largest batch of {} within {}: {}\n\n{}{}{}", plans.front().id,
+                  reports::format_bytes(memory_bytes),
+                  largest > 0 ? fmt::format("{}, under {}", largest, largest_under) : "none fits",
+                  table.text(), kWhatFits, reports::kGlossaryLine)));
   return answer;
 }
 

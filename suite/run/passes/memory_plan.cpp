@@ -124,14 +124,20 @@ std::string treatment_words(const TreatmentPlan& plan, ValueId id) {
   return "kept";
 }
 
+/// The saved storages of a block that one operator made and that are treated alike.
 struct StorageRow {
-  int64_t bytes;
   std::string segment;
   std::string made_by;
   std::string treatment;
+  int64_t bytes = 0;
+  int64_t storages = 0;
+
+  [[nodiscard]] bool is_like(const StorageRow& other) const {
+    return segment == other.segment && made_by == other.made_by && treatment == other.treatment;
+  }
 };
 
-/// Tabulates the saved storages, the largest first.
+/// Tabulates the saved storages, the most bytes first.
 std::vector<StorageRow> storage_rows(const TreatmentPlan& plan) {
   const StepGraph& graph = *plan.graph;
   std::set<memopt::StorageId> seen;
@@ -140,8 +146,13 @@ std::vector<StorageRow> storage_rows(const TreatmentPlan& plan) {
     const memopt::StorageId id = graph.values[static_cast<size_t>(slot.value)].storage;
     const memopt::RecordedStorage& storage = graph.storages[static_cast<size_t>(id)];
     if (storage.external || !seen.insert(id).second) continue;
-    rows.push_back({storage.bytes, segment_of(graph, slot.value), made_by(graph, slot.value),
-                    treatment_words(plan, slot.value)});
+    StorageRow row{segment_of(graph, slot.value), made_by(graph, slot.value),
+                   treatment_words(plan, slot.value)};
+    auto alike = std::find_if(rows.begin(), rows.end(),
+                              [&](const StorageRow& other) { return row.is_like(other); });
+    if (alike == rows.end()) alike = rows.insert(rows.end(), std::move(row));
+    alike->bytes += storage.bytes;
+    ++alike->storages;
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const StorageRow& a, const StorageRow& b) { return a.bytes > b.bytes; });
@@ -149,11 +160,18 @@ std::vector<StorageRow> storage_rows(const TreatmentPlan& plan) {
 }
 
 std::string storages_table(const TreatmentPlan& plan) {
-  reports::MarkdownTable table({{"bytes", Align::kRight}, {"block"}, {"made by"}, {"treatment"}});
+  reports::MarkdownTable table({{"bytes", Align::kRight},
+                                {"storages", Align::kRight},
+                                {"block"},
+                                {"made by"},
+                                {"treatment"}});
   for (const StorageRow& row : storage_rows(plan)) {
-    table.add_row({format_bytes(row.bytes), row.segment, row.made_by, row.treatment});
+    table.add_row({format_bytes(row.bytes), reports::format_count(row.storages), row.segment,
+                   row.made_by, row.treatment});
   }
-  return table.text();
+  return table.text() +
+         "\nA codec `mask1` holds a mask in one bit for each element; `memopt/codecs/README.md` "
+         "describes all codecs.\n";
 }
 
 std::string segments_table(const memopt::Planner& planner, const PlanPoint& point) {
@@ -163,9 +181,16 @@ std::string segments_table(const memopt::Planner& planner, const PlanPoint& poin
     if (options.name(block).empty()) continue;
     table.add_row({options.name(block), options.options()[point.chosen[block]].name});
   }
-  if (point.held.empty()) return table.text();
-  return fmt::format("{}\nBesides, {} saved storages of these are held as they were saved.\n",
-                     table.text(), point.held.size());
+  constexpr const char* kWords =
+      "\n`keep` holds what autograd saves. `exact` does too, but with masks in one bit and casts "
+      "in "
+      "the narrower type. The others are memory modes; `up to` is the most time that they spend to "
+      "recompute a byte.\n";
+  if (point.held.empty()) return table.text() + kWords;
+  return fmt::format(
+      "{}{}{} of these blocks {} held all the same.\n", table.text(), kWords,
+      reports::format_counted(static_cast<int64_t>(point.held.size()), "saved storage"),
+      point.held.size() == 1 ? "is" : "are");
 }
 
 /// Milliseconds, and how much more that is than keeping everything takes.
@@ -239,8 +264,8 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row(
       {"choices for the blocks", answer.exact ? "all were tried" : "searched, not all were tried"});
   add_error_rows(plan, table);
-  table.add_row(
-      {"smallest budget that can be met", memopt::spell_at_least(plan.planner->smallest_bytes())});
+  table.add_row({"smallest budget that can be met, with a margin",
+                 memopt::spell_at_least(plan.planner->smallest_bytes())});
   table.add_row({"planning took", reports::format_seconds(plan.planning_s)});
   table.add_row({"measuring codecs before that", reports::format_seconds(plan.codec_measuring_s)});
   return table.text();

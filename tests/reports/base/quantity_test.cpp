@@ -28,6 +28,7 @@ TEST(Quantity, uses_binary_units_for_bytes) {
   EXPECT_EQ(format_bytes(int64_t{3} << 30U), "3.00 GiB");
   EXPECT_EQ(format_bytes(-2048), "-2.00 KiB");
   EXPECT_EQ(format_mib(1572864), "1.50");
+  EXPECT_EQ(format_mib(-1), "0.00") << "no sign without a digit";
   EXPECT_EQ(format_exact_bytes(4096), "4,096 B");
 }
 

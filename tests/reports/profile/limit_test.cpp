@@ -39,14 +39,24 @@ Profile profile() {
 
 TEST(Limit, names_what_bounds_most_of_a_step_and_where_the_most_is_to_be_won) {
   EXPECT_EQ(limit_words(profile()),
-            "compute: operators that it bounds take 60.0 % of a step, those that memory bounds "
-            "20.0 %. If every operator were as fast as the machine's measured peaks allow (its "
-            "roof), a step would take 40.0 % of its time. The most is to be won at aten::addmm, "
-            "all its shapes together: 30.0 % of a step");
+            "compute: operators that it bounds take 60.0 % of a profiled step, those that memory "
+            "bounds 20.0 %. If every operator were as fast as the machine's measured peaks allow "
+            "(its roof), a step would take 40.0 % of the time that it takes without the profiler. "
+            "The most is to be won at aten::addmm, all its shapes together: 30.0 % of a profiled "
+            "step");
   Profile other = profile();
   other.roofline.operators.front().compute_bound = false;
-  EXPECT_TRUE(
-      limit_words(other).starts_with("memory: operators that it bounds take 80.0 % of a step"));
+  EXPECT_TRUE(limit_words(other).starts_with(
+      "memory: operators that it bounds take 80.0 % of a profiled step"));
+}
+
+TEST(Limit, says_that_the_machine_was_busy_where_the_profiler_made_steps_faster) {
+  Profile noisy = profile();
+  noisy.cost.ratio = 0.457;
+  EXPECT_TRUE(limit_words(noisy).starts_with(
+      "not sure, because the machine was busy with other work: a step took 0.46 times as long with "
+      "the profiler as without, so profile again. By this profile it is compute: "))
+      << limit_words(noisy);
 }
 
 /// The same step with convolutions, a norm and an activation function in the place of the rest.
@@ -70,7 +80,7 @@ TEST(Limit, proposes_baselines_by_what_their_operators_take_beyond_their_roof) {
   EXPECT_DOUBLE_EQ(all[1].beyond_frac(), 0.20);
   EXPECT_TRUE(limit_words(tried).ends_with(
       ". Try `--baseline fused` first: normalizations and activation functions take 30.0 % of a "
-      "step, and would take 9.0 % at their roof"))
+      "profiled step, and would take 9.0 % at their roof"))
       << limit_words(tried);
   EXPECT_NE(proposals_section(tried).find("| `--baseline channels-last` | convolutions"),
             std::string::npos)

@@ -111,7 +111,8 @@ TEST(Profile, shares_the_time_of_a_step_out_over_layers_blocks_and_phases) {
   EXPECT_EQ(row_of(profile.layers, "block").forward_host_ns, 3);
   EXPECT_EQ(row_of(profile.blocks, "block").host_ns(), 81);
   EXPECT_EQ(row_of(profile.layers, "(forward)").host_ns(), 4);
-  EXPECT_EQ(row_of(profile.layers, "(backward)").host_ns(), 9);
+  EXPECT_EQ(row_of(profile.layers, "(backward)").backward_host_ns, 9);
+  EXPECT_EQ(row_of(profile.layers, "(backward)").forward_host_ns, 0);
   for (const auto* rows : {&profile.layers, &profile.blocks}) {
     int64_t sum = 0;
     for (const LayerTimes& row : *rows) sum += row.host_ns();

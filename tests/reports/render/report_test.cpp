@@ -94,7 +94,8 @@ TEST(Report, never_shows_a_rate_without_saying_that_the_run_was_not_steady) {
   EXPECT_FALSE(has(rendered(result), "not steady"));
   result.protocol.warmup_stable = false;
   const std::string report = rendered(result);
-  EXPECT_TRUE(has(report, "images/s** (not steady: no end of the warm-up was found, ")) << report;
+  EXPECT_TRUE(has(report, "images/s** (not steady: no end of the warm-up was found in 64 steps, "))
+      << report;
   EXPECT_TRUE(has(report, "**no end of the warm-up was found**")) << report;
   EXPECT_FALSE(has(report, "are warm-up and left out")) << report;
   const std::string table = side_by_side({{"one", result}}, Verdicts::kShown);

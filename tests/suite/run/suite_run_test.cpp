@@ -229,7 +229,7 @@ TEST(SuiteRun, of_several_seeds_under_several_modes_is_judged) {
                              "--deterministic", "--no-certificate"});
   const Finished run = run_noisemark(arguments);
   ASSERT_EQ(run.code, 0) << run.both();
-  EXPECT_NE(run.out.find("quality: PASS. Gates: 1 PASS. Every step: 1 PASS ("), std::string::npos)
+  EXPECT_NE(run.out.find("quality: PASS. Gates: 1 PASS. Certificates: 1 PASS ("), std::string::npos)
       << run.out;
   for (const char* name : {"none-plain-fp32-seed5", "none-plain-fp32-seed6",
                            "echo-plain-fp32-seed5", "echo-plain-fp32-seed6"}) {
