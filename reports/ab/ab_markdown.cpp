@@ -110,9 +110,8 @@ std::string gate(const Comparison& comparison) {
   if (table.empty()) return "\n## Gate\n\nIt could not be applied.\n";
   return fmt::format(
       "\n## Gate\n\n{}\nB / A is by Hodges and Lehmann over pairs of processes, with a bootstrap "
-      "interval ({} "
-      "resamples, seed {}). p is that of the signed-rank test of \"B is not slower\". Worse by "
-      "x % means x % more time per image; the margin is in the same measure.\n",
+      "interval ({} resamples, seed {}). p is that of the signed-rank test of \"B is not slower\". "
+      "Worse by x % means x % more time per image; the margin is in the same measure.\n",
       table.text(), comparison.resamples, comparison.seed);
 }
 
@@ -203,10 +202,8 @@ std::string next(const AbRecord& record, const Comparison& comparison) {
     case CompareVerdict::kQualityFail:
     case CompareVerdict::kRegression:
       return "The regression is proven; more pairs will not change it. Look for its cause among "
-             "the "
-             "commits from A to B, for example with `noisemark profile` of both. Where B is meant "
-             "to "
-             "compute other numbers, repeat with --other-losses.\n";
+             "the commits from A to B, for example with `noisemark profile` of both. Where B is "
+             "meant to compute other numbers, repeat with --other-losses.\n";
     case CompareVerdict::kNotComparable:
       return "Give both builds the same definition, settings and data.\n";
     case CompareVerdict::kInvalidClocks:

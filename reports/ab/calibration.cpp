@@ -307,12 +307,11 @@ std::string calibration_markdown(const Calibration& calibration) {
   const bool usable = summary.refusal.empty();
   return finished_page(fmt::format(
       "# {}: {}, {}\n\n{}Noise floor of images/s: {}. Measurements made apart differ by {} (one "
-      "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper "
-      "and Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} "
-      "pairs of live processes, as many again when that is inconclusive. The noise floor is what "
-      "95 % of the units stayed within; a gate's margin is twice the noise floor where that is "
-      "wider "
-      "than its own. For runs that were not made in turns the difference between separate units is "
+      "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper and "
+      "Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} pairs "
+      "of live processes, as many again when that is inconclusive. The noise floor is what 95 % of "
+      "the units stayed within; a gate's margin is twice the noise floor where that is wider than "
+      "its own. For runs that were not made in turns the difference between separate units is "
       "added to the uncertainty; units of several days measure it better.\n\n## Units\n\n{}\n## "
       "Next\n\n{}\n{}",
       usable ? "calibrated" : "CALIBRATION NEEDED", calibration.benchmark, calibration.variant,

@@ -98,9 +98,8 @@ std::string environment(const std::vector<FieldDifference>& differences) {
     table.add_row({code(setting.field), setting.base, setting.candidate});
   }
   return fmt::format(
-      "\n<details>\n<summary>{} of the environment, which no identity holds, "
-      "differ{}</summary>\n\n{}"
-      "\n</details>\n",
+      "\n<details>\n<summary>{} of the environment, which no identity holds, differ{}</summary>\n\n"
+      "{}\n</details>\n",
       format_counted(static_cast<int64_t>(differences.size()), "setting"),
       differences.size() == 1 ? "s" : "", table.text());
 }
@@ -178,11 +177,9 @@ std::string gates(const Comparison& comparison) {
   }
   return fmt::format(
              "\n## Gates\n\n{}\nA ratio is NEW / BASE by Hodges and Lehmann over pairs of runs, "
-             "with a bootstrap "
-             "interval ({} resamples, seed {}). p is that of one-sided signed-rank tests, together "
-             "at {}. Worse by x % means x % more time per image, or x % more loss; margins are in "
-             "the "
-             "same measure.\n",
+             "with a bootstrap interval ({} resamples, seed {}). p is that of one-sided "
+             "signed-rank tests, together at {}. Worse by x % means x % more time per image, or x "
+             "% more loss; margins are in the same measure.\n",
              table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha)) +
          (comparison.any_stored() ? kHowStored : "");
 }

@@ -339,14 +339,11 @@ std::string method(const History& history) {
   const ChangePointOptions& options = history.options;
   return fmt::format(
       "\n## How changes are found\n\nEvery difference of a figure without noise from the run "
-      "before "
-      "it is a change. A figure with noise is searched by E-divisive means (Matteson and James "
-      "2014), "
-      "with {} permutations, seed {}, p at most {}, and at least {} runs between changes. {:.0f} "
-      "of "
-      "1,000 figures in which nothing had changed showed a change; {} searched here, so {:.2g} "
-      "changes are to be expected by chance. Runs that were made under other loads differ too: a "
-      "change is a reason to look, not a verdict. `noisemark compare` judges.\n",
+      "before it is a change. A figure with noise is searched by E-divisive means (Matteson and "
+      "James 2014), with {} permutations, seed {}, p at most {}, and at least {} runs between "
+      "changes. {:.0f} of 1,000 figures in which nothing had changed showed a change; {} searched "
+      "here, so {:.2g} changes are to be expected by chance. Runs that were made under other loads "
+      "differ too: a change is a reason to look, not a verdict. `noisemark compare` judges.\n",
       options.permutations, options.seed, format_number(options.level), options.shortest,
       1000 * kFalseAlarms, times(noisy, "figure with noise was", "figures with noise were"),
       kFalseAlarms * static_cast<double>(noisy));
@@ -445,8 +442,7 @@ PlotSource plot_of(size_t number, const HistoryGroup& group, const HistorySeries
       name);
   if (!series.changes.empty()) {
     plot.script +=
-        ", \\\n     NaN with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title "
-        "'change'";
+        ", \\\n     NaN with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'change'";
   }
   plot.script += '\n';
   return plot;

@@ -122,8 +122,7 @@ std::string field_table(const nlohmann::ordered_json& base, const nlohmann::orde
       different, rows.size());
   for (const Row& row : rows) {
     html += fmt::format(
-        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"right\">{}"
-        "</td></tr>\n",
+        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"right\">{}</td></tr>\n",
         row.differs ? " class=\"differs\"" : "", html_text(row.path), row.differs ? "≠" : "",
         html_text(row.base), html_text(row.other), ratio_of(row));
   }

@@ -42,14 +42,12 @@ class Page {
   static constexpr std::string_view kDefinitions =
       "\nTimes are of one step: means of the profiled ones. The time of an operator is that from "
       "its begin to its end; self time leaves out the events within it. Time on the device is that "
-      "of "
-      "kernels, copies and fills, and belongs to the operator around their launch. Memory is what "
-      "was taken less what was given back. The table of operators is that of PyTorch's "
+      "of kernels, copies and fills, and belongs to the operator around their launch. Memory is "
+      "what was taken less what was given back. The table of operators is that of PyTorch's "
       "key_averages(). An operator of the forward pass and its gradient are joined by the number "
       "that autograd gives both. A layer has what its forward pass did and what its gradients "
-      "took; "
-      "rows in parentheses have what no layer did in that phase of the step, which stands under "
-      "forward unless the phase is backward.\n";
+      "took; rows in parentheses have what no layer did in that phase of the step, which stands "
+      "under forward unless the phase is backward.\n";
 
   [[nodiscard]] bool has_device() const { return device_ns_ > 0; }
   [[nodiscard]] std::string ms(int64_t ns) const {

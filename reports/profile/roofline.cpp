@@ -348,11 +348,9 @@ std::string roofline_section(const Roofline& roofline, double plain_step_s,
   const RoofRow& first = roofline.operators.front();
   std::string text = fmt::format(
       "\n## Roofline\n\nWith every operator at its roof a step would take {}, **{}** of the {} "
-      "that "
-      "it takes without the profiler. Of single shapes the most is to be won at the first row, {}, "
-      "which {} "
-      "bounds: {} of a step. "
-      "Operators that have work take {} of a profiled step.\n{}\n{}",
+      "that it takes without the profiler. Of single shapes the most is to be won at the first "
+      "row, {}, which {} bounds: {} of a step. Operators that have work take {} of a profiled "
+      "step.\n{}\n{}",
       format_seconds(roofline.ideal_s), format_percent(roofline.ideal_s / plain_step_s),
       format_seconds(plain_step_s), first.name, first.compute_bound ? "compute" : "memory",
       format_seconds(first.to_win_s()), format_percent(roofline.counted_s / roofline.step_s), plot,
@@ -370,9 +368,8 @@ std::string roofline_section(const Roofline& roofline, double plain_step_s,
          "\nThe roof of an operator is the longer of two times: its operations at the speed of the "
          "fastest matrix product, and its bytes, each input read and each output written once, at "
          "the speed of the fastest working set at least half as large as its tensors. Products, "
-         "convolutions and "
-         "attention count two operations for a multiplication with an addition; others count what "
-         "they do to each element.\n";
+         "convolutions and attention count two operations for a multiplication with an addition; "
+         "others count what they do to each element.\n";
 }
 
 namespace {
@@ -438,10 +435,9 @@ std::optional<PlotSource> roofline_plot(const Roofline& roofline) {
       "[{:.6g}:{:.6g}]\nset yrange [{:.6g}:{:.6g}]\n{}{}set key bottom right\n"
       "plot 'roofline.dat' index 0 using 1:2 with points pointtype 7 pointsize 0.6 linecolor rgb "
       "'#0072B2' title 'operators', \\\n     'roofline.dat' index 1 using 1:2 with lines linewidth "
-      "2 linecolor "
-      "rgb '#E69F00' title 'roof, from the fastest cache', \\\n     'roofline.dat' index 2 using "
-      "1:2 with lines "
-      "linewidth 2 dashtype 2 linecolor rgb '#D55E00' title 'roof, from the slowest working set'\n",
+      "2 linecolor rgb '#E69F00' title 'roof, from the fastest cache', \\\n     'roofline.dat' "
+      "index 2 using 1:2 with lines linewidth 2 dashtype 2 linecolor rgb '#D55E00' title 'roof, "
+      "from the slowest working set'\n",
       low, high, least, most, log_ticks('x', low, high), log_ticks('y', least, most));
   return plot;
 }

@@ -496,9 +496,7 @@ std::string reach(const BaselineCell& cell) {
   }
   return fmt::format(
       "Figures without noise can be judged by this stored baseline: `compare --exact`. Its {} "
-      "gates with "
-      "noise can never "
-      "reach alpha {} with {} runs: {} are needed.\n",
+      "gates with noise can never reach alpha {} with {} runs: {} are needed.\n",
       gates, format_number(alpha), count, fewest);
 }
 

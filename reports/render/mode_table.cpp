@@ -143,17 +143,14 @@ constexpr const char* kTimeWords =
     "The overhead is the time that the mode adds to a step of none, measured in turns in one "
     "process. Images/s are those of runs made one after another, so that their ratio also has what "
     "the machine did meanwhile. A certificate of PASS means the same bits as under none; "
-    "UNAVAILABLE "
-    "proves nothing, because a compared step followed no plan or two trainings under none differ; "
-    "a "
-    "lossy mode has its relative gradient error instead. Fallbacks are "
-    "recipes and shortcuts that were not exact, tensors that no codec took or host memory had no "
-    "room for, and passes on another path, over all passes of the run.";
+    "UNAVAILABLE proves nothing, because a compared step followed no plan or two trainings under "
+    "none differ; a lossy mode has its relative gradient error instead. Fallbacks are recipes and "
+    "shortcuts that were not exact, tensors that no codec took or host memory had no room for, and "
+    "passes on another path, over all passes of the run.";
 
 constexpr const char* kFitWords =
     "The largest batch is the one whose steady step takes at most this much memory of all owners. "
-    "Its "
-    "peak and that of the next larger batch were measured.";
+    "Its peak and that of the next larger batch were measured.";
 
 /// A row for each run that asked for one; empty where none did.
 std::string fit_table(const std::vector<NamedResult>& results,

@@ -444,8 +444,7 @@ PlotSource pareto_plot(const std::vector<ParetoPoint>& points, int64_t budget_by
   }
   if (budget_bytes <= most_bytes) {
     plot.script +=
-        ", \\\n     NaN with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title "
-        "'budget'";
+        ", \\\n     NaN with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'budget'";
   }
   plot.script += '\n';
   return plot;

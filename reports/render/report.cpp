@@ -358,8 +358,7 @@ std::string limit_line(const Result& result, const Insight& insight) {
   const std::string command = profile_command(result.identity);
   if (command.empty()) return "not known, and no command can profile this run.";
   return fmt::format(
-      "not known; {} finds it for this folder, DIR, and `noisemark report DIR` says "
-      "it here.",
+      "not known; {} finds it for this folder, DIR, and `noisemark report DIR` says it here.",
       code(command));
 }
 

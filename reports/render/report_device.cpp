@@ -42,8 +42,7 @@ void add_column(const DeviceColumn& column, MarkdownTable& table) {
 std::string explained(const DeviceUse& use) {
   std::string text = fmt::format(
       "\nThe figures were read beside {} training steps ({} images, {}) in a window of its own, "
-      "without a profiler. "
-      "Shares are of the whole GPU unless the source names a part of it.\n",
+      "without a profiler. Shares are of the whole GPU unless the source names a part of it.\n",
       format_count(use.steps), format_count(use.images), format_seconds(use.window_s));
   const auto has = [&](bool (*test)(const DeviceColumn&)) {
     return std::any_of(use.columns.begin(), use.columns.end(), test);

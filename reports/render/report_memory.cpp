@@ -96,8 +96,7 @@ std::string memory(const Result& result, const std::string& plot) {
       m.peak_operator.empty() ? "no operator" : code(m.peak_operator));
   text +=
       "Temporary is what an operator made in the current phase and nobody keeps when the phase "
-      "ends; "
-      "if it lives on, it is without an owner from then on.\n";
+      "ends; if it lives on, it is without an owner from then on.\n";
   if (!idle.empty()) text += fmt::format("These owners held nothing: {}.\n", fmt::join(idle, ", "));
   text += fmt::format(
       "The process has {} outside the allocator. After the step {} were left over. A step made {} "
@@ -331,9 +330,8 @@ constexpr const char* kFallbackWords =
     "A recipe was not exact if it recomputed other bits; the tensor was then kept. A shortcut, a "
     "cheaper way of recomputing, was not exact if it gave other bits; the full way was then taken. "
     "An operator was not repeatable if its arguments changed between recorded steps. A forward "
-    "pass "
-    "on another path did not follow the recorded one and kept everything. A recipe was made twice "
-    "if it ran again in the same backward pass.\n";
+    "pass on another path did not follow the recorded one and kept everything. A recipe was made "
+    "twice if it ran again in the same backward pass.\n";
 
 std::string fallback_words(const MemoryMode& mode) {
   MarkdownTable table({{"fallbacks in the"},

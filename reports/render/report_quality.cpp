@@ -102,11 +102,10 @@ std::string quality(const Result& result, const std::string& plot) {
                         kMostEvaluations, q.evaluations.size());
   }
   text += fmt::format(
-      "\nThe validation loss is of the {} weights, on {} validation images. The time counts "
-      "from the opening of the data and includes evaluations. The weighted loss "
-      "weights the timesteps as the training does. Above Bayes is how far the loss "
-      "lies above the least that any model can reach; it is known only of the "
-      "analytic mixture.\n{}",
+      "\nThe validation loss is of the {} weights, on {} validation images. The time counts from "
+      "the opening of the data and includes evaluations. The weighted loss weights the timesteps "
+      "as the training does. Above Bayes is how far the loss lies above the least that any model "
+      "can reach; it is known only of the analytic mixture.\n{}",
       q.weights == "ema" ? "averaged (EMA)" : "trained", format_count(q.samples),
       time_to_quality(q));
   text += plot;
@@ -172,8 +171,7 @@ std::string samples(const Result& result) {
   return fmt::format(
       "## Samples\n\n![the first of {} samples]({})\n\n{}\nDrawn after the training, outside its "
       "time; {} has the checksums of weights, noise and samples. {} measures how far they are from "
-      "a "
-      "reference; {} judges such distances over seeds, where they are kept in {}.\n",
+      "a reference; {} judges such distances over seeds, where they are kept in {}.\n",
       count, kSheet, table.text(), code("samples/sampling.json"), code("noisemark fid"),
       code("noisemark quality"), code("distances/"));
 }

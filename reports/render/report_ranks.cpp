@@ -199,8 +199,7 @@ std::string pipeline(const Result& result) {
     text += fmt::format(
         "\nThe bubble is {}: the mean stage waits for so much of the longest stage's forward and "
         "backward time. With equal stages and no communication it would be {}, which is (S - 1) / "
-        "(M "
-        "+ S - 1) for S stages and M micro-batches.\n",
+        "(M + S - 1) for S stages and M micro-batches.\n",
         format_percent(bubble->measured), format_percent(bubble->ideal));
     const std::string shared = shared_processors(result);
     if (!shared.empty())
@@ -230,8 +229,7 @@ std::string communication(const Result& result) {
     return fmt::format(
         "\n### Communication\n\nBytes are those of the tensors that one step sums or gathers, "
         "counted and by formula. Seconds are not known: {} works on a stream of the GPU, which the "
-        "host "
-        "does not see.\n\n{}",
+        "host does not see.\n\n{}",
         plain(result.identity.backend), bytes);
   }
   return fmt::format("\n### Communication\n\n{}\n\n{}\n{}\n{}\n{}", about_communication(result),

@@ -172,8 +172,7 @@ std::string words_on_sharing(const Sweep& sweep) {
   }
   if (text.empty()) return "";
   return "\nWhere threads share processors, a rank takes from the others what it uses, and "
-         "images/s "
-         "say nothing about ranks with devices of their own:\n" +
+         "images/s say nothing about ranks with devices of their own:\n" +
          text;
 }
 

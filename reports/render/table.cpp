@@ -251,12 +251,10 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   }
   return table.text() +
          "\nThe column \"/ first row\" divides by the first row of the same definition. The peak "
-         "is the "
-         "most memory in one training step. Saved for backward is what the forward pass leaves for "
-         "the backward pass, not what a mode spares. A run is not steady where no end of its "
-         "warm-up "
-         "was found. Runs that were made one after another also differ by what the machine did "
-         "meanwhile.\n" +
+         "is the most memory in one training step. Saved for backward is what the forward pass "
+         "leaves for the backward pass, not what a mode spares. A run is not steady where no end "
+         "of its warm-up was found. Runs that were made one after another also differ by what the "
+         "machine did meanwhile.\n" +
          settings_table(results, apart);
 }
 
@@ -519,11 +517,10 @@ std::string missing_workspace(const Sweep& sweep) {
 
 std::string sweep_markdown(const Sweep& sweep) {
   return finished_page(fmt::format(
-      "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image. "
-      "The peak is the most memory in one training step; saved for backward is what the forward "
-      "pass leaves for the backward pass. The convolution workspace is the scratch memory that one "
-      "call of cuDNN "
-      "took. A run is not steady where no end of its warm-up was found.\n{}{}{}{}",
+      "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image. The peak is the most memory in one "
+      "training step; saved for backward is what the forward pass leaves for the backward pass. "
+      "The convolution workspace is the scratch memory that one call of cuDNN took. A run is not "
+      "steady where no end of its warm-up was found.\n{}{}{}{}",
       plain(sweep.title), headline(sweep), table_of(sweep), missing_workspace(sweep),
       reasons(sweep), scaling_table(sweep), kGlossaryLine));
 }

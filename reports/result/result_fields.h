@@ -409,8 +409,7 @@ struct Fields<RankRecord> {
           .left_out_if_empty(),
       field("expected_bytes", &RankRecord::expected_bytes,
             "the same by formula: gradients as they travel, the loss, and weights that are updated "
-            "in "
-            "shares; in the second step ranks also agree on the order of gradients")
+            "in shares; in the second step ranks also agree on the order of gradients")
           .at_least(0)
           .left_out_if_empty(),
       field("boundaries", &RankRecord::boundaries,

@@ -189,10 +189,8 @@ std::string how_judged(const QualityStudy& study) {
   return fmt::format(
       "\nA difference is that of the variant from BASE, over the seeds that both have; positive is "
       "worse. For a ratio it is the geometric mean. An interval is that of {:g} %, by a t test "
-      "over "
-      "seeds. p is that of two one-sided tests (TOST), corrected by Holm for {}; PASS needs at "
-      "most "
-      "{}. {}.\n",
+      "over seeds. p is that of two one-sided tests (TOST), corrected by Holm for {}; PASS needs "
+      "at most {}. {}.\n",
       100 * (1 - 2 * alpha), format_counted(study.tests, "test"), format_number(alpha),
       which_look(study));
 }
@@ -231,8 +229,7 @@ std::string ranges(const QualityStudy& study) {
   }
   return fmt::format(
       "\n## Ranges\n\n{}\nAn interval is that of the mean over seeds, by the bootstrap ({} "
-      "resamples, seed {}) and "
-      "Student's t together, with alpha shared by Bonferroni.\n",
+      "resamples, seed {}) and Student's t together, with alpha shared by Bonferroni.\n",
       table.text(), study.resamples, study.seed);
 }
 
@@ -289,8 +286,7 @@ std::string power(const QualityStudy& study) {
                            {"degrees of freedom", Align::kRight}};
   constexpr const char* kSeedsNeeded =
       " The seeds needed would decide with that power, were the difference and the spread what "
-      "these "
-      "seeds say.";
+      "these seeds say.";
   MarkdownTable table(joined(named_columns(columns), mean_columns()));
   bool needed = false;
   for (const QualityRow& row : study.rows) {
@@ -310,10 +306,9 @@ std::string power(const QualityStudy& study) {
   if (table.empty()) return "";
   return fmt::format(
       "\n## What these seeds can show\n\n{}\nThe correlation is that of both sides across seeds. "
-      "For one from 0 to 0.5 the test is Welch's, else "
-      "the paired one; this rule is fixed in advance. The smallest detectable "
-      "difference is that with power {}, at the strictest step of Holm.{} Values of both sides are "
-      "means over seeds.{}\n",
+      "For one from 0 to 0.5 the test is Welch's, else the paired one; this rule is fixed in "
+      "advance. The smallest detectable difference is that with power {}, at the strictest step of "
+      "Holm.{} Values of both sides are means over seeds.{}\n",
       table.text(), format_number(study.power), needed ? kSeedsNeeded : "", which_seeds(study));
 }
 
@@ -474,8 +469,7 @@ std::string values(const QualityStudy& study) {
   if (table.empty()) return "";
   return fmt::format(
       "\n{}\nAn uncertainty is a standard error, or the interval of other samples of the same "
-      "weights. "
-      "Seeds differ by more, so verdicts are on seeds alone.\n",
+      "weights. Seeds differ by more, so verdicts are on seeds alone.\n",
       table.text());
 }
 

@@ -68,8 +68,7 @@ std::string verdict(const TraceBreakdown& found, const Trace& trace) {
   return fmt::format(
       "In the {} between its first and its last event the device was idle for **{}** and computed "
       "for **{}**. Communication alone took **{}** and memory copies alone **{}**; {} of "
-      "communication "
-      "ran beside compute.\n",
+      "communication ran beside compute.\n",
       format_seconds(static_cast<double>(found.total_us) / kUsPerS),
       share(found.idle_us, found.total_us), share(found.compute_us, found.total_us),
       share(alone(TraceWork::kCommunication), found.total_us),

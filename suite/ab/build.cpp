@@ -201,11 +201,10 @@ Revision find_revision(const std::string& revision, const fs::path& from) {
   const GitAnswer refused = ask_git(top, {"rev-list", "-1", "--end-of-options", revision, "--"});
   // As CI systems make clones, if they are not told otherwise.
   const bool shallow = ask_git(top, {"rev-parse", "--is-shallow-repository"}).line == "true";
-  throw bad_input("ab", revision, refused.why.empty() ? "is no commit" : refused.why,
-                  fmt::format("a revision of {}{}", top,
-                              shallow ? ", a shallow clone: git fetch --unshallow brings the "
-                                        "others"
-                                      : ""));
+  throw bad_input(
+      "ab", revision, refused.why.empty() ? "is no commit" : refused.why,
+      fmt::format("a revision of {}{}", top,
+                  shallow ? ", a shallow clone: git fetch --unshallow brings the others" : ""));
 }
 
 }  // namespace

@@ -51,13 +51,12 @@ const std::array kCommands{
         "train one benchmark at every combination of some settings",
         "Every cell is a run in a process of its own, in DIR/KEY=VALUE[,KEY=VALUE...]. The last "
         "axis is the first to change. KEY is mode, baseline, precision, threads, ranks, pipeline, "
-        "micro-batches, seed, "
-        "batch (train.batch), any other key that --set takes, or cudnn.workspace_mib, the limit of "
-        "a convolution's scratch memory in MiB, which cuDNN gets in CUDNN_CONV_WSCAP_DBG. A cell "
-        "that fails is a row with its exit code, and the others go on. An interrupt ends the "
-        "running cell and the sweep. The table goes to stdout and to DIR/sweep.md. The exit "
-        "code is the worst one of the cells, where out of memory counts as a pass, because a "
-        "sweep is made to find where that is.",
+        "micro-batches, seed, batch (train.batch), any other key that --set takes, or "
+        "cudnn.workspace_mib, the limit of a convolution's scratch memory in MiB, which cuDNN gets "
+        "in CUDNN_CONV_WSCAP_DBG. A cell that fails is a row with its exit code, and the others go "
+        "on. An interrupt ends the running cell and the sweep. The table goes to stdout and to "
+        "DIR/sweep.md. The exit code is the worst one of the cells, where out of memory counts as "
+        "a pass, because a sweep is made to find where that is.",
         sweep_settings},
     Command{"plan", command::kPlan, "ID", 1, 1,
             "plan memory for a budget: predicted peak and time, Pareto curve",
@@ -79,15 +78,13 @@ const std::array kCommands{
     Command{
         "predict", command::kPredict, "ID", 1, 1,
         "predict time and memory of other batch sizes from three that are trained",
-        "Every size is a run under every --mode, in a process of its own in DIR. The page goes "
-        "to stdout and to DIR/predict.md (with its figures in DIR/predict.json): time and peak "
-        "by batch with their intervals, every "
-        "owner's bytes per image, the batch from which larger ones gain little, the largest "
-        "within --memory, and the memory in which a mode, by a larger batch, becomes faster than "
-        "the first one. With --check five more sizes are trained, one of them twice the largest; "
-        "the "
-        "exit code is 1 if the time is predicted with an error above 10 % or the peak above "
-        "1 %.",
+        "Every size is a run under every --mode, in a process of its own in DIR. The page goes to "
+        "stdout and to DIR/predict.md (with its figures in DIR/predict.json): time and peak by "
+        "batch with their intervals, every owner's bytes per image, the batch from which larger "
+        "ones gain little, the largest within --memory, and the memory in which a mode, by a "
+        "larger batch, becomes faster than the first one. With --check five more sizes are "
+        "trained, one of them twice the largest; the exit code is 1 if the time is predicted with "
+        "an error above 10 % or the peak above 1 %.",
         predict_batches},
     Command{
         "profile", command::kProfile, "ID", 1, 1,
@@ -96,10 +93,8 @@ const std::array kCommands{
         "stdout, and DIR/profile.json have PyTorch's table of operators (key_averages), each "
         "operator joined with its gradient, every layer and block, the least time that each "
         "operator would take on this machine (roofline), a step as a model predicts it from these "
-        "peaks, the "
-        "network's demands (with --sampling those of drawing samples too), and what the profiler "
-        "itself costs. "
-        "DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
+        "peaks, the network's demands (with --sampling those of drawing samples too), and what the "
+        "profiler itself costs. DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
         "counter.",
         profile_steps},
     Command{"sample", command::kSample, "ID", 1, 1, "draw images from trained weights",
@@ -118,10 +113,9 @@ const std::array kCommands{
         "report", command::kReport, "DIR", 1, 1,
         "write report.md and its plots again from result.json, or export the results",
         "Without options the files come out byte for byte as `run` wrote them; a profile that was "
-        "written into DIR/profile adds what limits the run. With --html each "
-        "report is a page too, report.html: one file whose tables sort and whose plots zoom. "
-        "With --format nothing in DIR changes: the results go to stdout, or to the file behind "
-        "--out.",
+        "written into DIR/profile adds what limits the run. With --html each report is a page too, "
+        "report.html: one file whose tables sort and whose plots zoom. With --format nothing in "
+        "DIR changes: the results go to stdout, or to the file behind --out.",
         report_results, report_format_sentences},
     Command{"compare", command::kCompare, "BASE NEW", 2, 2,
             "judge whether NEW is a regression of BASE",
@@ -136,24 +130,21 @@ const std::array kCommands{
     Command{
         "quality", command::kQuality, "DIR...", 1, -1,
         "judge over seeds whether a mode costs quality",
-        "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every "
-        "mode is judged beside none of the same seeds, by two one-sided t tests (TOST). They are "
-        "paired where the measured correlation asks for it, else Welch's, and Holm's method "
-        "corrects for the number of modes and measures. PASS is "
-        "proven to lie within the margin. FAIL is proven to be worse by more. INCONCLUSIVE is "
-        "neither; the text then says which difference these seeds would show and how many would "
-        "decide. Seeds may be added as often as --looks allows: quality.json, which --out and a "
-        "suite's run write, keeps which runs were looked at, and each look has its share of the "
-        "5 % of wrong verdicts. Without --out a look is forgotten, and the output says so. "
-        "Where ranges are judged too, gates have half of these 5 % and ranges the other half. The "
-        "margin "
-        "is the definition's, else the metric's "
+        "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every mode "
+        "is judged beside none of the same seeds, by two one-sided t tests (TOST). They are paired "
+        "where the measured correlation asks for it, else Welch's, and Holm's method corrects for "
+        "the number of modes and measures. PASS is proven to lie within the margin. FAIL is proven "
+        "to be worse by more. INCONCLUSIVE is neither; the text then says which difference these "
+        "seeds would show and how many would decide. Seeds may be added as often as --looks "
+        "allows: quality.json, which --out and a suite's run write, keeps which runs were looked "
+        "at, and each look has its share of the 5 % of wrong verdicts. Without --out a look is "
+        "forgotten, and the output says so. Where ranges are judged too, gates have half of these "
+        "5 % and ranges the other half. The margin is the definition's, else the metric's "
         "(reports/result/metrics.md); distances need at least 5 seeds. Other work, or another "
-        "machine, is not comparable. A lossless mode must also have the bits of "
-        "none, and the gradient error of a lossy one must keep its bound, where that was measured. "
-        "The output of "
-        "`noisemark fid RUN/samples/pictures REFERENCE --json` becomes a metric of a run when "
-        "it is kept as RUN/distances/NAME.json.",
+        "machine, is not comparable. A lossless mode must also have the bits of none, and the "
+        "gradient error of a lossy one must keep its bound, where that was measured. The output of "
+        "`noisemark fid RUN/samples/pictures REFERENCE --json` becomes a metric of a run when it "
+        "is kept as RUN/distances/NAME.json.",
         judge_seeds},
     Command{
         "ab", command::kAb, "[ID]", 0, 1,
@@ -198,9 +189,8 @@ const std::array kCommands{
             "identity, whole, to "
             "HARDWARE/BENCHMARK@SCALE/MODE-BASELINE-PRECISION-DEVICE/RUN/result.json below --into, "
             "with a page for the reviewer; a commit makes them the stored baseline. show prints "
-            "those pages. "
-            "`compare` takes such a folder as BASE, with --exact, or with --calibration for what "
-            "has noise.",
+            "those pages. `compare` takes such a folder as BASE, with --exact, or with "
+            "--calibration for what has noise.",
             keep_baseline},
     Command{"selftest", command::kSelftest, "", 0, 0,
             "test on this machine that the comparison finds faults",

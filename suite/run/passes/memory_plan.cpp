@@ -183,9 +183,8 @@ std::string segments_table(const memopt::Planner& planner, const PlanPoint& poin
   }
   constexpr const char* kWords =
       "\n`keep` holds what autograd saves. `exact` does too, but with masks in one bit and casts "
-      "in "
-      "the narrower type. The others are memory modes; `up to` is the most time that they spend to "
-      "recompute a byte.\n";
+      "in the narrower type. The others are memory modes; `up to` is the most time that they spend "
+      "to recompute a byte.\n";
   if (point.held.empty()) return table.text() + kWords;
   return fmt::format(
       "{}{}{} of these blocks {} held all the same.\n", table.text(), kWords,
@@ -278,8 +277,7 @@ std::string verdict_words(const MemoryPlan& plan) {
   const PlanPoint& point = plan.answer->point;
   return fmt::format(
       "The plan keeps {} at {} of the budget's {}; a step is predicted to take {} ms, {} longer "
-      "than "
-      "one that keeps everything.\n\n",
+      "than one that keeps everything.\n\n",
       peak ? "peak_bytes" : "peak_saved_bytes",
       format_bytes(peak ? point.peak_bytes : point.peak_saved_bytes),
       format_bytes(plan.budget.bytes), reports::format_ms(predicted_step_s(plan, point)),

@@ -157,8 +157,7 @@ TEST(Characterization, has_the_operations_for_a_byte_of_weights_and_of_all) {
   const std::string text = characterization_section(network);
   const std::string row =
       "| training |    16 |   250.000 |                      \u2013 | 0.000 |                      "
-      "2.5 "
-      "|    1.25 |";
+      "2.5 |    1.25 |";
   EXPECT_NE(text.find(row), std::string::npos) << "10,000 / 4,000 and 10,000 / 8,000:\n" << text;
   EXPECT_NE(text.find("3.00 |"), std::string::npos) << text;
   EXPECT_NE(text.find("- Live activations of training 16: a step allocates otherwise\n"),

@@ -318,9 +318,8 @@ TEST(Report, says_that_bytes_by_owner_are_not_of_the_steps_that_a_device_repeate
   result.memory.training.repeated_steps = 8;
   result.memory.training.recording_bytes = int64_t{600} << 20;
   const std::string words = fmt::format(
-      "\nBytes by owner are of steps that the host issued. 8 of the {} steps of the "
-      "training pass were repeated by the device from a recording, which has memory of "
-      "its own: 600.00 MiB.\n",
+      "\nBytes by owner are of steps that the host issued. 8 of the {} steps of the training pass "
+      "were repeated by the device from a recording, which has memory of its own: 600.00 MiB.\n",
       result.protocol.steps);
   EXPECT_TRUE(has(rendered(result), words)) << rendered(result);
   result.memory.measured = false;

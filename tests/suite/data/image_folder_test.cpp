@@ -206,8 +206,7 @@ TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->note(),
             "test/labels.csv is no picture and left out, as are train/README.txt and train/empty; "
-            "beside 3"
-            " good pictures");
+            "beside 3 good pictures");
   ASSERT_EQ(dataset->files().size(), 2U);
   EXPECT_EQ(dataset->files()[1].name,
             "3 entries are not used: test/labels.csv is no picture and left out, as are "

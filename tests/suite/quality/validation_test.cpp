@@ -247,8 +247,7 @@ std::vector<std::string> numbered(const std::string& folder, int count) {
 TEST(Evaluate, says_how_many_images_it_needs_where_no_number_of_samples_is_valid) {
   const std::string needed =
       " images (a multiple of 8: --set eval.samples=8 needs at least 80 images, because a tenth of "
-      "them is the "
-      "test split, or folders train/ and test/ with at least 8 images in test/)";
+      "them is the test split, or folders train/ and test/ with at least 8 images in test/)";
   EXPECT_EQ(refusal_of_images(512, numbered("", 30)),
             "gmm16: eval.samples: 512, where the test split has 3 of 30" + needed);
   EXPECT_EQ(refusal_of_images(8, numbered("", 79)),
