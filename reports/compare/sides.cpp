@@ -117,7 +117,8 @@ class Search {
   /// The first reason stands: a suite knows more than its folders show.
   void lose(const fs::path& folder, const std::string& why) {
     const std::string name = name_of(folder);
-    lost_.emplace(name, LostRun{name, why, why == error_status(ExitCode::kCannotRunHere)});
+    lost_.emplace(name,
+                  LostRun{name, why, why.starts_with(error_status(ExitCode::kCannotRunHere))});
   }
 
   [[nodiscard]] bool is_lost(const fs::path& folder) const {

@@ -196,9 +196,9 @@ std::vector<SuiteRun> suite_runs(const fs::path& folder, const Suite& suite) {
       run.lost = not_run->second;
     } else {
       run.lost = why_lost(folder / name, earlier == suite.earlier.end() ? "" : earlier->second);
-      const auto cause = suite.causes.find(name);
-      if (!run.lost.empty() && cause != suite.causes.end()) run.lost += ": " + cause->second;
     }
+    const auto cause = suite.causes.find(name);
+    if (!run.lost.empty() && cause != suite.causes.end()) run.lost += ": " + cause->second;
     runs.push_back(std::move(run));
   }
   return runs;

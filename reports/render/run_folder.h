@@ -55,7 +55,7 @@ struct Suite {
   /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty: of whatever has several.
   std::set<std::string> judged = {};
   std::optional<SuitePart> part = {};  ///< empty: it is whole
-  /// The cause, by name, that a run which failed has told. It is why there is no result.
+  /// The cause, by name, that a run has told. It is why there is no result.
   std::map<std::string, std::string> causes = {};
 };
 

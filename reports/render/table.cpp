@@ -151,7 +151,7 @@ struct Tally {
   }
 
   void add(const MissingRun& run) {
-    const bool lacking = run.not_run == error_status(ExitCode::kCannotRunHere);
+    const bool lacking = run.not_run.starts_with(error_status(ExitCode::kCannotRunHere));
     ++(run.not_run.empty() ? failed : lacking ? elsewhere : unfinished);
   }
 

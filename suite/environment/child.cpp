@@ -106,9 +106,12 @@ Cause::~Cause() {
 }
 
 std::string Cause::words() const {
-  std::string words(size_t{1} << 12U, '\0');
-  const ssize_t got = read(ends_[0], words.data(), words.size());  // waits for nobody
-  words.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  std::string words;
+  std::array<char, size_t{1} << 12U> block{};
+  ssize_t got = 0;
+  while ((got = read(ends_[0], block.data(), block.size())) > 0) {  // waits for nobody
+    words.append(block.data(), static_cast<size_t>(got));
+  }
   return words.substr(0, words.find('\0'));  // of several processes, the first that told
 }
 

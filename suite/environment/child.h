@@ -39,7 +39,7 @@ class [[nodiscard]] Cause {
   std::array<int, 2> ends_ = {-1, -1};
 };
 
-/// Tells the words to the process that waits for them, if one does.
+/// Tells the words to the process that waits for them, if one does: as many as a pipe has room for.
 void tell_cause(const std::string& words) noexcept;
 
 /// Starts a process that does not outlive the thread which started it: the kernel kills it when

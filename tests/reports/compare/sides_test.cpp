@@ -192,6 +192,7 @@ TEST(Sides, of_a_suite_hold_only_the_results_of_its_runs_and_name_the_others) {
   Suite suite{"smoke", {"a", "stale", "died", "gpu"}, {}};
   suite.earlier["stale"] = sha256_of_file(folder.path() / "stale" / "result.json");
   suite.not_run["gpu"] = "cannot run here";
+  suite.causes["gpu"] = "no CUDA device";
   write_suite(folder.path(), suite);
   const Side side = read_side(folder.path().string());
   ASSERT_EQ(side.runs.size(), 1U);
@@ -200,6 +201,7 @@ TEST(Sides, of_a_suite_hold_only_the_results_of_its_runs_and_name_the_others) {
   EXPECT_EQ(side.lost[0].name, "died");
   EXPECT_EQ(side.lost[0].why, "it left no result");
   EXPECT_TRUE(side.lost[1].skipped);
+  EXPECT_EQ(side.lost[1].why, "cannot run here: no CUDA device");
   EXPECT_EQ(side.lost[2].why, "it left no result: the one there is of an earlier suite");
   ASSERT_EQ(side.left_out.size(), 1U);
   EXPECT_EQ(side.left_out[0], "foreign: of no run of the suite that lies there");

@@ -341,6 +341,17 @@ TEST_F(WriteReport, a_run_that_was_not_run_makes_its_suite_incomplete_and_not_fa
   EXPECT_EQ(files(), before);
 }
 
+TEST_F(WriteReport, a_run_that_cannot_run_here_says_in_its_suite_what_is_missing) {
+  Suite suite{"gpu", {"a@gpu/none"}, {}, {{"a@gpu/none", "cannot run here"}}};
+  suite.causes["a@gpu/none"] = "no CUDA device";
+  write_suite(folder_, suite);
+  write_suite_report(folder_);
+  EXPECT_NE(report().find("# INCOMPLETE: gpu\n\n0 of 1 runs passed, 1 cannot run here.\n\n"
+                          "- `a@gpu/none`: cannot run here: no CUDA device\n"),
+            std::string::npos)
+      << report();
+}
+
 TEST(SuiteReport, is_custom_where_no_gate_of_the_definition_applied) {
   const NamedResult custom{"a", test::minimal_result()};
   const NamedResult passed{"b", test::full_result()};

@@ -16,6 +16,7 @@
 #include "reports/base/error.h"
 #include "reports/base/sha256.h"
 #include "reports/result/environment_changes.h"
+#include "suite/environment/child.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/installation.h"
 #include "suite/environment/processor.h"
@@ -31,6 +32,23 @@ TEST(SystemFile, finds_a_field_by_its_whole_name) {
   EXPECT_EQ(field_of(text, "model name", ':'), "Some CPU @ 2 GHz");
   EXPECT_EQ(field_of(text, "name", ':'), std::nullopt);
   EXPECT_EQ(read_system_file("/nonexistent"), std::nullopt);
+}
+
+TEST(Cause, is_told_whole_and_a_pipe_full_of_it_blocks_nobody) {
+  const Cause cause;
+  setenv(Cause::kVariable, std::to_string(cause.kept()).c_str(), 1);
+  EXPECT_EQ(cause.words(), "");
+  const std::string longer(9'000, 'x');
+  tell_cause(longer);
+  tell_cause("a second one");
+  EXPECT_EQ(cause.words(), longer);
+  const std::string longest(size_t{1} << 20U, 'y');
+  tell_cause(longest);
+  tell_cause("one that finds no room");
+  unsetenv(Cause::kVariable);
+  const std::string words = cause.words();
+  EXPECT_GE(words.size(), size_t{4096});
+  EXPECT_TRUE(longest.starts_with(words));
 }
 
 TEST(Processor, takes_the_highest_instruction_set_whose_flags_are_all_there) {

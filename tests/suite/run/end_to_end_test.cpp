@@ -390,7 +390,7 @@ TEST(Run, several_that_cannot_run_here_are_incomplete_and_not_failed_unless_it_i
   };
   EXPECT_TRUE(report_with("", 77).starts_with(
       "# INCOMPLETE: ho-cifar10@cpu\n\n0 of 2 runs passed, 2 cannot run here.\n\n"
-      "- `ho-cifar10@cpu/none-plain-fp32`: cannot run here\n"));
+      "- `ho-cifar10@cpu/none-plain-fp32`: cannot run here: ho-cifar10: --data: not given, "));
   EXPECT_TRUE(report_with("cuda", 1).starts_with("# FAIL: ho-cifar10@cpu\n"));
 }
 
