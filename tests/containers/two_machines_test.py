@@ -2,6 +2,7 @@
 this machine adds to it. Usage: two_machines_test.py ROOT NOISEMARK. Skipped where there are no namespaces."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,10 +25,32 @@ exec {tc} "$@"
 """
 
 
-def run(path=None):
+# A kernel without netem.
+NO_NETEM = """#!/bin/sh
+case "$*" in *netem*) exit 2;; esac
+exec {tc} "$@"
+"""
+
+# Delays nothing, and says that it does.
+NO_DELAY = """#!/bin/sh
+case "$*" in *netem*) exit 0;; esac
+exec {tc} $(echo "$*" | sed "s/parent 1:1/root/")
+"""
+
+
+def run(path=None, more=()):
     environment = os.environ | ({"PATH": path} if path else {})
-    return subprocess.run([sys.executable, "-B", SCRIPT, PROGRAM, *SHORT], env=environment, capture_output=True,
+    return subprocess.run([sys.executable, "-B", SCRIPT, PROGRAM, *SHORT, *more], env=environment, capture_output=True,
                           text=True)
+
+
+def run_with(tc, more=()):
+    """With another `tc`."""
+    with tempfile.TemporaryDirectory() as folder:
+        other = Path(folder) / "tc"
+        other.write_text(tc.format(tc=shutil.which("tc")))
+        other.chmod(0o755)
+        return run(f"{folder}:{os.environ['PATH']}", more)
 
 
 class TwoMachines(unittest.TestCase):
@@ -43,13 +66,24 @@ class TwoMachines(unittest.TestCase):
         self.assertIn("\n| 0.1 | ", self.done.stdout)
 
     def test_a_link_of_half_the_bandwidth_is_red(self):
-        with tempfile.TemporaryDirectory() as folder:
-            wrong = Path(folder) / "tc"
-            wrong.write_text(HALF.format(tc=shutil.which("tc")))
-            wrong.chmod(0o755)
-            done = run(f"{folder}:{os.environ['PATH']}")
+        done = run_with(HALF)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("Not every rate", done.stdout)
+
+    def test_four_delays_of_every_exchange_are_part_of_the_prediction(self):
+        done = run_with(NO_DELAY, ["--delay-ms", "50"])
+        row = re.search(r"^\| 0\.1 \| (.*) \|$", done.stdout, re.MULTILINE)
+        self.assertIsNotNone(row, done.stdout + done.stderr)
+        term, delay, hidden, predicted = map(float, row.group(1).split(" | ")[:4])
+        host = float(re.search(r"([0-9.]+) ms without a limit", done.stdout).group(1))
+        # Two buckets of gradients, or one, and the loss.
+        self.assertIn(delay, (2 * 4 * 50, 3 * 4 * 50))
+        self.assertAlmostEqual(predicted, term + delay + host - hidden, delta=0.3)  # five roundings to 0.1
+
+    def test_a_kernel_that_cannot_delay_is_named_and_links_have_no_delay(self):
+        done = run_with(NO_NETEM, ["--delay-ms", "50"])
+        self.assertIn("This kernel has no netem", done.stdout, done.stderr)
+        self.assertRegex(done.stdout, r"\n\| 0\.1 \| [0-9.]+ \| 0\.0 \| ")
 
     def test_without_the_tools_it_is_skipped_and_says_so(self):
         with tempfile.TemporaryDirectory() as folder:
