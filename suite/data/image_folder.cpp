@@ -221,7 +221,7 @@ std::optional<reports::DataFile> listing_of_no_split(const std::vector<PictureFi
 PictureFiles find_split_pictures(const fs::path& folder, const Names& entries,
                                  const std::optional<SplitFolders>& splits) {
   if (!splits) return find_pictures(folder);
-  PictureFiles found = find_pictures(folder, {splits->train, splits->test});
+  PictureFiles found = find_pictures(folder, std::pair(splits->train, splits->test));
   for (const std::string& entry : entries) {
     if (entry == splits->train + "/" || entry == splits->test + "/") continue;
     found.left_out.push_back({entry, "is in neither split"});

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -31,10 +32,30 @@ bool has_picture_extension(const fs::path& path) {
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
 }
 
+constexpr const char* kOthers = "is of the other split";
+
+/// Both without links.
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
+         folder.end();
+}
+
+/// A split beside another one. The two may lie in one another, or be links to the same folder.
+struct SplitPlace {
+  fs::path own;
+  fs::path other;  ///< both without links
+
+  [[nodiscard]] bool is_others(const fs::path& path) const {
+    return lies_in(path, other) && !(lies_in(own, other) && lies_in(path, own));
+  }
+};
+
 /// Lists the files below a folder. Folders without links come first, so that links that lead to
 /// them again are the ones that are left out.
 class Walk {
  public:
+  explicit Walk(std::optional<SplitPlace> split) : split_(std::move(split)) {}
+
   /// `prefix` begins the paths of what is in `folder`; a slash ends it unless it is empty.
   void add(const fs::path& folder, const std::string& prefix) {
     add_folder(folder, prefix);
@@ -54,14 +75,28 @@ class Walk {
   bool add_folder(const fs::path& folder, const std::string& prefix);
   void add_entry(const fs::directory_entry& entry, const std::string& path);
 
+  /// Says why a folder at `place`, without links, is not for this split; empty where it is.
+  [[nodiscard]] const char* why_not(const fs::path& place, bool is_link) const {
+    if (!split_ || place == split_->own) return "";
+    if (split_->is_others(place)) return kOthers;
+    return is_link && lies_in(split_->other, place) ? "is a link to a folder around both splits"
+                                                    : "";
+  }
+
+  std::optional<SplitPlace> split_;
   std::set<fs::path> visited_;  ///< without links
   std::deque<std::pair<fs::path, std::string>> links_;
 };
 
 bool Walk::add_folder(const fs::path& folder, const std::string& prefix) {
   try {
-    if (!visited_.insert(fs::canonical(folder)).second) {
-      left_out.push_back({prefix, "is a folder that is read already"});
+    const fs::path place = fs::canonical(folder);
+    std::string reason = why_not(place, fs::is_symlink(folder));
+    if (reason.empty() && !visited_.insert(place).second) {
+      reason = "is a folder that is read already";
+    }
+    if (!reason.empty()) {
+      left_out.push_back({prefix, reason});
       return false;
     }
     std::vector<fs::directory_entry> entries(fs::directory_iterator(folder), {});
@@ -86,6 +121,9 @@ void Walk::add_entry(const fs::directory_entry& entry, const std::string& path) 
     links_.emplace_back(entry.path(), path + "/");
   } else if (is_folder) {
     add_folder(entry.path(), path + "/");
+  } else if (fs::is_regular_file(status) && entry.is_symlink() && split_ &&
+             split_->is_others(fs::canonical(entry.path()))) {
+    left_out.push_back({path, kOthers});
   } else if (fs::is_regular_file(status)) {
     files.push_back(path);
   } else if (status.type() == fs::file_type::not_found) {
@@ -274,18 +312,27 @@ std::vector<uint8_t> read_bytes(const fs::path& path) {
   return bytes;
 }
 
-PictureFiles find_pictures(const fs::path& folder, const std::vector<std::string>& subfolders) {
+PictureFiles find_pictures(const fs::path& folder,
+                           const std::optional<std::pair<std::string, std::string>>& splits) {
   PictureFiles found;
   std::vector<std::string> paths;
-  const auto walk_through = [&](const fs::path& top, const std::string& prefix) {
-    Walk walk;
+  const auto walk_through = [&](const fs::path& top, const std::string& prefix,
+                                const std::optional<SplitPlace>& split) {
+    Walk walk(split);
     walk.add(top, prefix);
     paths.insert(paths.end(), walk.files.begin(), walk.files.end());
     found.left_out.insert(found.left_out.end(), walk.left_out.begin(), walk.left_out.end());
     found.linked.insert(found.linked.end(), walk.linked.begin(), walk.linked.end());
   };
-  for (const std::string& name : subfolders) walk_through(folder / name, name + "/");
-  if (subfolders.empty()) walk_through(folder, "");
+  if (splits) {
+    const auto& [a, b] = *splits;
+    const fs::path place_a = fs::weakly_canonical(folder / a);
+    const fs::path place_b = fs::weakly_canonical(folder / b);
+    walk_through(folder / a, a + "/", SplitPlace{place_a, place_b});
+    walk_through(folder / b, b + "/", SplitPlace{place_b, place_a});
+  } else {
+    walk_through(folder, "", std::nullopt);
+  }
   std::sort(paths.begin(), paths.end());
   auto facts = inspect_all(folder, paths);
   for (size_t i = 0; i < paths.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/result/result.h"
@@ -50,10 +51,12 @@ struct PictureFiles {
 /// Throws Error, exit code 2, beginning with `where`, unless `folder` is one.
 void require_picture_folder(const std::filesystem::path& folder, const std::string& where);
 
-/// Reads and decodes every file once, on several threads; with `subfolders` only what is in those.
-/// Throws Error, exit code 2, when something cannot be read.
-[[nodiscard]] PictureFiles find_pictures(const std::filesystem::path& folder,
-                                         const std::vector<std::string>& subfolders = {});
+/// Reads and decodes every file once, on several threads; with `splits` only what is in those two
+/// folders, and of a link from one into the other, or to a folder around it, nothing. Throws Error,
+/// exit code 2, when something cannot be read.
+[[nodiscard]] PictureFiles find_pictures(
+    const std::filesystem::path& folder,
+    const std::optional<std::pair<std::string, std::string>>& splits = {});
 
 /// Counts what was left out by its reason, the pictures that are odd but whole, and the folders
 /// behind links, and names the first of each; empty where there is none of them.

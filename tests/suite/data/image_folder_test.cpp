@@ -307,6 +307,40 @@ TEST(ImageFolder, links_to_the_splits_are_the_splits_even_to_the_same_folder) {
   expect_words(dataset->note(), {"all/ is in neither split and left out"});
 }
 
+TEST(ImageFolder, a_link_in_one_split_brings_nothing_of_the_other_into_it) {
+  const TemporaryFolder folder;
+  folder.write("train/a/0.png", shade(1));
+  folder.write("val/a/1.png", shade(2));
+  folder.write("val/2.png", shade(3));
+  const fs::path train = folder.path() / "train";
+  fs::create_directory_symlink("..", train / "root");
+  fs::create_directory_symlink(fs::canonical(folder.path()).parent_path(), train / "above");
+  fs::create_directory_symlink("../val", train / "whole");
+  fs::create_directory_symlink("../../val/a", train / "a" / "part");
+  fs::create_symlink("../val/2.png", train / "one.png");
+  fs::create_directory_symlink("..", folder.path() / "val" / "root");
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain), 1);
+  EXPECT_EQ(dataset->size(Split::kTest), 2);
+  expect_words(dataset->note(),
+               {"train/a/part/ is of the other split and left out, as are train/one.png and "
+                "train/whole/",
+                "train/above/ is a link to a folder around both splits and left out, as are "
+                "train/root/ and val/root/"});
+}
+
+TEST(ImageFolder, a_split_that_lies_in_the_other_is_read_once) {
+  const TemporaryFolder folder;
+  folder.write("all/0.png", shade(1));
+  folder.write("all/held/1.png", shade(2));
+  fs::create_directory_symlink("all", folder.path() / "train");
+  fs::create_directory_symlink("all/held", folder.path() / "test");
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain), 1);
+  EXPECT_EQ(dataset->size(Split::kTest), 1);
+  expect_words(dataset->note(), {"train/held/ is of the other split and left out"});
+}
+
 TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
   const std::vector<std::pair<std::string, std::string>> kSpellings{
       {"train", "val"},
