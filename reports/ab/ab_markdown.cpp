@@ -8,12 +8,11 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
 
 namespace noisemark::reports {
 namespace {
-
-constexpr size_t kDigestDigits = 12;
 
 std::string ratio_text(double ratio) {
   return fmt::format("{:.4f}", ratio);
@@ -54,7 +53,7 @@ std::string builds(const AbRecord& record, const Comparison& comparison) {
   MarkdownTable sides({{"side"}, {"build"}, {"commit"}, {"program's SHA-256"}});
   for (const auto& [name, build] : {std::pair("A", &record.a), std::pair("B", &record.b)}) {
     sides.add_row({name, build->name, text_of(build->about, "commit"),
-                   text_of(build->about, "binary_sha256").substr(0, kDigestDigits)});
+                   shown_digits(text_of(build->about, "binary_sha256"))});
   }
   std::string text = "\n## Builds\n\n" + sides.text();
   if (comparison.differences.empty()) {
@@ -138,7 +137,7 @@ std::string pairs(const AbRecord& record, const AbVerdict& verdict) {
 }
 
 std::string exact_text(const std::optional<double>& value, const std::string& digest) {
-  if (!digest.empty()) return digest.substr(0, kDigestDigits);
+  if (!digest.empty()) return shown_digits(digest);
   return value ? format_count(static_cast<int64_t>(*value)) : std::string(kMissing);
 }
 

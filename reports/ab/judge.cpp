@@ -187,13 +187,12 @@ LossFinding compare_losses(const AbRecord& record, const std::string& cell, bool
 namespace {
 
 constexpr double kLooks = 2;
-constexpr size_t kTurnsOfBlock = 4;
+constexpr auto kTurns = static_cast<size_t>(kTurnsOfBlock);
 constexpr size_t kMostStepsOfTurn = 64;
-const char* const kMetric = "images_per_s";
 const char* const kLossTrace = "loss trace";
 
 double margin_of_gate() {
-  const MetricRow* gate = find_metric_row(kMetric);
+  const MetricRow* gate = find_metric_row(kRateMetric);
   if (gate == nullptr || gate->rule != MetricRule::kGated) {
     throw std::logic_error("judge_ab: images_per_s is not gated");
   }
@@ -261,12 +260,12 @@ void require_block(std::span<const AbTurn> block) {
 
 /// Without a whole block there is no figure.
 std::optional<AbPairFigure> figure_of(const AbPair& pair) {
-  const size_t whole = pair.turns.size() / kTurnsOfBlock;
+  const size_t whole = pair.turns.size() / kTurns;
   if (whole == 0) return std::nullopt;
-  const std::span<const AbTurn> turns = std::span(pair.turns).first(whole * kTurnsOfBlock);
+  const std::span<const AbTurn> turns = std::span(pair.turns).first(whole * kTurns);
   std::vector<double> blocks;
-  for (size_t i = 0; i < turns.size(); i += kTurnsOfBlock) {
-    const auto block = turns.subspan(i, kTurnsOfBlock);
+  for (size_t i = 0; i < turns.size(); i += kTurns) {
+    const auto block = turns.subspan(i, kTurns);
     require_block(block);
     blocks.push_back(worsening_of(block));
   }
@@ -377,7 +376,7 @@ class Judge {
     PairedSample sample;
     StochasticRow& row = sample.row;
     row.cell = cell_;
-    row.metric = kMetric;
+    row.metric = kRateMetric;
     row.unit = "images/s";
     row.direction = Direction::kHigher;
     row.gated = true;

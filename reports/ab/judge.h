@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reports/ab/record.h"
+#include "reports/base/statistics.h"
 #include "reports/compare/comparison.h"
 #include "reports/result/result.h"
 
@@ -35,10 +36,10 @@ struct LossFinding {
 
 /// The smallest count of pairs of processes that `ab` accepts: with it the first of two looks at
 /// the data can already reach its share of `alpha`.
-[[nodiscard]] int64_t fewest_ab_pairs(double alpha = 0.05);
+[[nodiscard]] int64_t fewest_ab_pairs(double alpha = kAlpha);
 
 struct AbOptions {
-  double alpha = 0.05;        ///< shared equally by the two looks
+  double alpha = kAlpha;      ///< shared equally by the two looks
   int64_t resamples = 10000;  ///< bootstrap resamples
   uint64_t seed = 0;
   std::optional<double> noise_floor_frac;  ///< instead of the record's

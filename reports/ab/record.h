@@ -36,6 +36,9 @@ struct AbBuild {
 /// (bad input) for what is missing or of another type.
 [[nodiscard]] AbBuild ab_build_of(const JsonFields& fields);
 
+/// A block is ABBA or BAAB.
+inline constexpr int64_t kTurnsOfBlock = 4;
+
 /// A number of steps of one build, while the other waits.
 struct AbTurn {
   AbSide side = AbSide::kA;

@@ -12,8 +12,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
 /// The code point of a character of `size` bytes.
 uint32_t point_of(std::string_view text, size_t size) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };

@@ -11,6 +11,9 @@ namespace noisemark::reports {
 /// The cell of a table for a value that is missing. "none" is the name of a memory mode.
 inline constexpr std::string_view kMissing = "\u2013";
 
+/// U+FFFD, which stands for bytes that are no character.
+inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
 /// The last line of a page that does not define its words itself.
 inline constexpr std::string_view kGlossaryLine =
     "\nNoisemark's glossary defines the words of this page: `suite/README.md`.\n";

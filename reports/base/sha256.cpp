@@ -62,6 +62,11 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   return hash.hex();
 }
 
+std::string shown_digits(std::string_view hex) {
+  constexpr size_t kShown = 12;
+  return std::string(hex.substr(0, kShown));
+}
+
 bool is_sha256(std::string_view text) {
   return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');

@@ -34,6 +34,9 @@ class Sha256 {
 /// Throws Error (bad input) when the file cannot be read.
 [[nodiscard]] std::string sha256_of_file(const std::filesystem::path& path);
 
+/// Returns the first digits of a checksum or a commit, as pages show them.
+[[nodiscard]] std::string shown_digits(std::string_view hex);
+
 /// Returns whether `text` is 64 lower-case hexadecimal digits.
 [[nodiscard]] bool is_sha256(std::string_view text);
 

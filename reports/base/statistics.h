@@ -10,6 +10,9 @@
 /// or non-finite sample: callers say why a figure is missing, they do not compute it from nothing.
 namespace noisemark::reports {
 
+/// The chance of a false alarm that every test of this program shares out, unless told otherwise.
+inline constexpr double kAlpha = 0.05;
+
 struct Interval {
   double low = 0;
   double high = 0;

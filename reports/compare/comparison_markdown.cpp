@@ -1,3 +1,4 @@
+#include "reports/base/sha256.h"
 #include "reports/compare/comparison.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr size_t kDigestDigits = 12;
 constexpr const char* kHowStored =
     "Where runs were not made in turns it is that of Welch's test with the variance between "
     "sessions added, which is weaker evidence.\n";
@@ -32,7 +32,7 @@ MarkdownTable::Column why_column() {
 
 std::string exact_cell(const std::optional<double>& value, const std::string& digest,
                        const std::string& unit) {
-  if (!digest.empty()) return digest.substr(0, kDigestDigits);
+  if (!digest.empty()) return shown_digits(digest);
   if (!value) return std::string(kMissing);
   if (unit == "bytes") return format_exact_bytes(static_cast<int64_t>(*value));
   return format_count(static_cast<int64_t>(*value));

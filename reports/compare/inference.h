@@ -73,14 +73,14 @@ struct Equivalence {
 /// p-values are 0 or 1. Throws std::logic_error for too few or non-finite values, a margin that is
 /// not positive, and an alpha outside (0, 0.5).
 [[nodiscard]] Equivalence paired_equivalence(std::span<const double> differences, double margin,
-                                             double alpha = 0.05);
+                                             double alpha = kAlpha);
 
 /// Tests candidate - base in two independent samples of unequal variances (Welch 1947, with
 /// Satterthwaite's degrees of freedom); at least two values each. `known_variance` is added to that
 /// of the difference, as something known beforehand. Throws likewise.
 [[nodiscard]] Equivalence welch_equivalence(std::span<const double> base,
                                             std::span<const double> candidate, double margin,
-                                            double alpha = 0.05, double known_variance = 0);
+                                            double alpha = kAlpha, double known_variance = 0);
 
 // Adjusted p-values of several tests at once, in the order given: compare each with alpha. Both
 // throw std::logic_error for a p outside [0, 1].
@@ -109,7 +109,7 @@ struct Equivalence {
 [[nodiscard]] int64_t fewest_pairs(double alpha, int64_t tests);
 
 struct Sensitivity {
-  double alpha = 0.05;  ///< one-sided
+  double alpha = kAlpha;  ///< one-sided
   double power = 0.8;
 };
 

@@ -384,7 +384,7 @@ std::string cell_name(const Identity& id) {
                                  id.reduction.empty() ? "" : ", reduced in " + id.reduction);
   if (!id.custom) return name;
   // A file of one's own has no words that tell it from another, or from its next state.
-  const std::string digest = id.overrides.empty() ? id.definition_sha256.substr(0, 12) : "";
+  const std::string digest = id.overrides.empty() ? shown_digits(id.definition_sha256) : "";
   return fmt::format("{}, {}{}{}", name, custom_words(id), digest.empty() ? "" : " ", digest);
 }
 

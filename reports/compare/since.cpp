@@ -9,12 +9,13 @@
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/compare.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
 
 std::optional<double> rate(const Result& result) {
-  const Metric* metric = find_metric(result, "images_per_s");
+  const Metric* metric = find_metric(result, kRateMetric);
   return metric == nullptr ? std::nullopt : metric->value;
 }
 

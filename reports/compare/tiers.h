@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/base/statistics.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
 
@@ -26,7 +27,7 @@ struct Noise {
 };
 
 struct StochasticOptions {
-  double alpha = 0.05;
+  double alpha = kAlpha;
   int64_t resamples = 10000;  ///< bootstrap resamples of a gated row
   uint64_t seed = 0;
   /// Calibrated, by metric; of one cell alone by "CELL: METRIC".

@@ -13,6 +13,7 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
@@ -185,8 +186,6 @@ const ExportFormat& export_format(std::string_view name) {
 
 namespace {
 
-constexpr size_t kCommitDigits = 12;
-
 /// One metric of one cell, in all its runs.
 struct Series {
   std::string cell;
@@ -210,7 +209,7 @@ void add_run(const NamedResult& run, std::vector<Series>& all) {
                                   series->first->unit, cell));
     }
     series->values.push_back(*metric.value);
-    series->commits.insert(from.git_commit.substr(0, kCommitDigits) + (from.git_dirty ? "+" : ""));
+    series->commits.insert(shown_digits(from.git_commit) + (from.git_dirty ? "+" : ""));
   }
 }
 

@@ -19,8 +19,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
 /// Bytes of the character at the beginning; 0 when they are not UTF-8 of a character that XML 1.0
 /// may hold.
 size_t character_size(std::string_view text) {

@@ -22,7 +22,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr size_t kCommitDigits = 12;
 constexpr size_t kIdentityDigits = 12;
 
 using Runs = std::vector<const NamedResult*>;
@@ -37,8 +36,7 @@ HistoryRun run_of(const NamedResult& named) {
   const Result& result = named.result;
   const Provenance& from = result.provenance;
   return {named.name, result.run_id, result.created_utc,
-          from.git_commit.substr(0, kCommitDigits) + (from.git_dirty ? "+" : ""),
-          result.seeds.base};
+          shown_digits(from.git_commit) + (from.git_dirty ? "+" : ""), result.seeds.base};
 }
 
 std::string digest_of(const Strings& identity) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -39,10 +40,10 @@ double bytes_of(const BatchPoint& point) {
 }  // namespace
 
 BatchPoint batch_point(const Result& result, const std::string& where) {
-  const Metric* rate = find_metric(result, "images_per_s");
+  const Metric* rate = find_metric(result, kRateMetric);
   if (rate == nullptr || !rate->value || !rate->ci95) {
-    throw bad_input(where, "images_per_s", "not measured, or in too few steps for an interval",
-                    "a run that measured it");
+    throw bad_input(where, std::string(kRateMetric),
+                    "not measured, or in too few steps for an interval", "a run that measured it");
   }
   if (!result.memory.measured) {
     throw bad_input(where, "peak_bytes", "not measured: " + result.memory.missing_reason,

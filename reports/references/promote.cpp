@@ -16,6 +16,7 @@
 #include "reports/base/input_file.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
@@ -257,8 +258,6 @@ std::string show_baselines(const std::string& path) {
 
 namespace {
 
-constexpr size_t kCommitDigits = 12;
-
 std::string device_kind(const Identity& id) {
   return id.device.substr(0, id.device.find(':'));
 }
@@ -393,7 +392,7 @@ std::vector<std::string> flags_of(const BaselineCell& cell) {
   size_t unknown = 0;
   for (const NamedResult* run : cell.runs) {
     const Provenance& from = run->result.provenance;
-    if (!from.git_commit.empty()) commits.insert(from.git_commit.substr(0, kCommitDigits));
+    if (!from.git_commit.empty()) commits.insert(shown_digits(from.git_commit));
     dirty += from.git_dirty ? 1 : 0;
     unknown += from.git_commit.empty() ? 1 : 0;
   }
@@ -449,10 +448,9 @@ std::string runs(const BaselineCell& cell) {
   for (const NamedResult* run : cell.runs) {
     const Result& result = run->result;
     const Provenance& from = result.provenance;
-    std::vector<std::string> row = {
-        result.run_id, result.created_utc,
-        from.git_commit.substr(0, kCommitDigits) + (from.git_dirty ? "+" : ""),
-        std::to_string(result.seeds.base)};
+    std::vector<std::string> row = {result.run_id, result.created_utc,
+                                    shown_digits(from.git_commit) + (from.git_dirty ? "+" : ""),
+                                    std::to_string(result.seeds.base)};
     for (const std::string& name : metrics()) row.push_back(value_cell(result, name));
     table.add_row(row);
   }

@@ -218,7 +218,7 @@ void certificate_problems(const MemoryMode& mode, Problems& problems) {
 Problems memory_mode_problems(const Result& result) {
   Problems problems;
   const MemoryMode& mode = result.memory_mode;
-  if (result.identity.mode == "none") {
+  if (!result.identity.has_mode()) {
     require(!mode.measured, problems, "mode none has figures of a memory mode");
     return problems;
   }

@@ -11,12 +11,13 @@
 #include "reports/base/statistics.h"
 #include "reports/render/report.h"
 #include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
 
 bool under_a_mode(const NamedResult& named) {
-  return named.result.identity.mode != "none";
+  return named.result.identity.has_mode();
 }
 
 using Row = std::vector<std::string>;
@@ -40,7 +41,7 @@ Row figure(const Result& result, std::optional<int64_t> StepBytes::*of, int64_t 
 
 /// The figure of the training pass; where that was too short, of the turns beside "none".
 std::string rate_of_any_run(const Result& result) {
-  const Metric* metric = find_metric(result, "images_per_s");
+  const Metric* metric = find_metric(result, kRateMetric);
   if (metric != nullptr && metric->value) return format_per_s(*metric->value);
   const std::vector<double>& turns = result.memory_mode.overhead.step_s;
   if (turns.empty()) return std::string(kMissing);
@@ -96,7 +97,7 @@ Row bytes_row(const Row& name, const Result& result) {
 
 Row at_most_row(const Row& name, const Result& result) {
   const MemoryMode& mode = result.memory_mode;
-  const bool encodes = result.identity.mode != "none" && result.memory.measured;
+  const bool encodes = result.identity.has_mode() && result.memory.measured;
   const std::optional<double> at_most = most_times_fewer(mode);
   return name_and(
       name, {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
@@ -106,7 +107,7 @@ Row at_most_row(const Row& name, const Result& result) {
 
 Row time_row(const Row& name, const Result& result) {
   const MemoryMode& mode = result.memory_mode;
-  const bool none = result.identity.mode == "none";
+  const bool none = !result.identity.has_mode();
   return name_and(name, {{rate_of_any_run(result), overhead(mode.overhead),
                           percent(predicted_overhead_frac(mode)), none ? "" : proof(mode),
                           none ? "" : fallbacks(result)}});

@@ -15,6 +15,7 @@
 #include "reports/render/scaling.h"
 #include "reports/result/environment_changes.h"
 #include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 #include "reports/result/warmup.h"
 
 namespace noisemark::reports {
@@ -42,7 +43,7 @@ std::string steady_words(const Protocol& protocol) {
 /// "it trained at 3.79 images/s and held at most 816.25 MiB of memory"; empty where neither was
 /// measured.
 std::string cost_words(const Result& result) {
-  const Metric* rate = find_metric(result, "images_per_s");
+  const Metric* rate = find_metric(result, kRateMetric);
   const std::string peak =
       result.memory.measured ? fmt::format("**{}**", format_bytes(result.memory.peak_bytes)) : "";
   if (rate == nullptr || !rate->value)
@@ -199,7 +200,7 @@ std::string gates(const Result& result) {
 }
 
 std::string throughput(const Result& result) {
-  const Metric* rate = find_metric(result, "images_per_s");
+  const Metric* rate = find_metric(result, kRateMetric);
   const Utilization& use = result.utilization;
   MarkdownTable table({{"figure"}, {"value", Align::kRight}, {"how"}});
   if (rate != nullptr && rate->value) {

@@ -413,7 +413,7 @@ std::string plan_words(const Result& result) {
 
 std::string memory_mode(const Result& result) {
   const MemoryMode& mode = result.memory_mode;
-  if (result.identity.mode == "none") return "";
+  if (!result.identity.has_mode()) return "";
   std::string text = fmt::format("## Memory mode {}\n\n", code(result.identity.mode));
   if (!mode.measured) return text + not_measured(mode.missing_reason);
   return text + bytes_table(result) + budget_words(mode.budget) + budget_step_words(mode) +

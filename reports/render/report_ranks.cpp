@@ -13,6 +13,7 @@
 #include "reports/render/report_sections.h"
 #include "reports/render/scaling.h"
 #include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports::sections {
 namespace {
@@ -162,7 +163,7 @@ std::string stragglers(const std::vector<RankTimes>& times, const RankTimes& typ
 }
 
 std::string what_it_costs(const Result& result) {
-  const Metric* rate = find_metric(result, "images_per_s");
+  const Metric* rate = find_metric(result, kRateMetric);
   const auto free = rate_without_exposed(result);
   if (rate == nullptr || !rate->value || !free) return "";
   std::string text = fmt::format(

@@ -13,6 +13,7 @@
 #include "reports/base/statistics.h"
 #include "reports/render/report_sections.h"
 #include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -96,7 +97,7 @@ std::string shared_processors(const Result& result) {
 }
 
 std::optional<double> rate_without_exposed(const Result& result) {
-  const Metric* rate = find_metric(result, "images_per_s");
+  const Metric* rate = find_metric(result, kRateMetric);
   const std::vector<RankTimes> times = rank_times(result);
   const RankTimes* slowest = slowest_of(times);
   if (rate == nullptr || !rate->value || slowest == nullptr || slowest->own_s <= 0) return {};
@@ -129,7 +130,7 @@ std::vector<std::string> others_of(const Sweep& sweep, const SweepRow& row) {
 
 std::optional<ScalingRow> scaling_row(const SweepRow& row) {
   if (!row.result) return std::nullopt;
-  const Metric* rate = find_metric(*row.result, "images_per_s");
+  const Metric* rate = find_metric(*row.result, kRateMetric);
   if (rate == nullptr || !rate->value || *rate->value <= 0) return std::nullopt;
   return ScalingRow{&row, row.result->identity.ranks.value_or(1), *rate->value};
 }

@@ -15,6 +15,7 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
 #include "reports/render/check.h"
 #include "reports/render/report.h"
 #include "reports/render/report_sections.h"
@@ -27,9 +28,6 @@ namespace noisemark::reports {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The metric beside whose column a table shows a ratio.
-constexpr std::string_view kRate = "images_per_s";
 
 /// A setting that tells results apart, beside their names.
 struct Trait {
@@ -116,7 +114,7 @@ std::vector<std::string> row_of(const NamedResult& named, const std::string& rat
   for (const MetricRow& metric : metric_table()) {
     if (metric.column.empty()) continue;
     row.push_back(metric_cell(result, metric));
-    if (metric.name == kRate) row.push_back(ratio);
+    if (metric.name == kRateMetric) row.push_back(ratio);
   }
   for (const Trait& trait : traits) row.push_back(trait.of(result.identity));
   return row;
@@ -203,13 +201,13 @@ std::string definition_name(const Identity& identity, const std::vector<NamedRes
     const Identity& id = other.result.identity;
     return id.definition_sha256 != identity.definition_sha256 && plain_name(id) == name;
   });
-  return alone ? name : fmt::format("{} {}", name, identity.definition_sha256.substr(0, 12));
+  return alone ? name : fmt::format("{} {}", name, shown_digits(identity.definition_sha256));
 }
 
 namespace {
 
 std::optional<double> rate_of(const Result& result) {
-  const Metric* rate = find_metric(result, std::string(kRate));
+  const Metric* rate = find_metric(result, kRateMetric);
   return rate != nullptr && rate->value && *rate->value > 0 ? rate->value : std::nullopt;
 }
 
@@ -235,7 +233,7 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   for (const MetricRow& metric : metric_table()) {
     if (metric.column.empty()) continue;
     columns.push_back({std::string(metric.column), Align::kRight});
-    if (metric.name == kRate)
+    if (metric.name == kRateMetric)
       columns.push_back({"images/s / first row", Align::kRight, Fold::kIfEmpty});
   }
   for (const Trait& trait : traits) columns.push_back({trait.title, Align::kLeft, Fold::kIfAlike});
@@ -270,7 +268,7 @@ void put_none_first(std::vector<NamedResult>& results) {
       return folder_of(named) != folder_of(*first);
     });
     std::stable_partition(
-        first, end, [](const NamedResult& named) { return named.result.identity.mode == "none"; });
+        first, end, [](const NamedResult& named) { return !named.result.identity.has_mode(); });
     first = end;
   }
 }
@@ -367,7 +365,7 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
 }
 
 std::string rate_cell(const Result& result) {
-  const Metric* measured_rate = find_metric(result, std::string(kRate));
+  const Metric* measured_rate = find_metric(result, kRateMetric);
   if (measured_rate == nullptr || !measured_rate->value) return std::string(kMissing);
   const std::string_view caveat = rate_caveat(result.protocol.warmup_stable);
   if (!measured_rate->ci95) return fmt::format("{}{}", format_per_s(*measured_rate->value), caveat);
@@ -377,7 +375,7 @@ std::string rate_cell(const Result& result) {
 }
 
 std::string metric_cell(const Result& result, const MetricRow& row) {
-  if (row.name == kRate) return rate_cell(result);
+  if (row.name == kRateMetric) return rate_cell(result);
   std::optional<double> value;
   if (const Metric* listed = find_metric(result, std::string(row.name))) {
     value = listed->value;
@@ -397,7 +395,7 @@ namespace {
 
 std::optional<double> rate_of(const SweepRow& row) {
   if (!row.result) return std::nullopt;
-  const Metric* measured_rate = find_metric(*row.result, std::string(kRate));
+  const Metric* measured_rate = find_metric(*row.result, kRateMetric);
   if (measured_rate == nullptr || !measured_rate->value || *measured_rate->value <= 0)
     return std::nullopt;
   return measured_rate->value;
@@ -438,7 +436,7 @@ std::vector<std::string> cells_of(const SweepRow& row, const SweepRow& first) {
   for (const MetricRow& metric : metric_table()) {
     if (!metric.in_sweeps) continue;
     cells.push_back(row.result ? metric_cell(*row.result, metric) : std::string(kMissing));
-    if (metric.name == kRate) cells.push_back(time_ratio(row, first));
+    if (metric.name == kRateMetric) cells.push_back(time_ratio(row, first));
   }
   cells.push_back(row.result ? workspace_cell(*row.result) : std::string(kMissing));
   return cells;
@@ -451,7 +449,7 @@ std::string table_of(const Sweep& sweep) {
   for (const MetricRow& metric : metric_table()) {
     if (!metric.in_sweeps) continue;
     columns.push_back({std::string(metric.column), Align::kRight});
-    if (metric.name == kRate) columns.push_back({"time / first row", Align::kRight});
+    if (metric.name == kRateMetric) columns.push_back({"time / first row", Align::kRight});
   }
   columns.push_back({"convolution workspace", Align::kRight});
   MarkdownTable table(columns);
@@ -532,7 +530,7 @@ std::string mib_or_none(const std::optional<int64_t>& bytes) {
 }
 
 std::string measured_rate(const Result& result) {
-  const Metric* metric = find_metric(result, "images_per_s");
+  const Metric* metric = find_metric(result, kRateMetric);
   return metric != nullptr && metric->value ? format_per_s(*metric->value) : std::string(kMissing);
 }
 

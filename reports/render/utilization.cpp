@@ -10,6 +10,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -117,7 +118,7 @@ std::string utilization_table(const std::vector<NamedResult>& results) {
   Missing missing;
   for (const NamedResult& named : results) {
     const Result& result = named.result;
-    const Metric* rate = find_metric(result, "images_per_s");
+    const Metric* rate = find_metric(result, kRateMetric);
     if (rate == nullptr || !rate->value) continue;
     std::vector<std::string> row{named.name, benchmark_name(result.identity),
                                  format_count(result.protocol.batch), result.identity.precision,

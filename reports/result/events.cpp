@@ -124,7 +124,7 @@ Event parse_event(std::string_view json, const std::string& where) {
 }
 
 // One process's events: everything from one init_start to the next.
-class Session {
+class ProcessEvents {
  public:
   void add(const Event& event, std::vector<std::string>& problems) {
     if (event.type == EventType::kIntervalStart) start(event.key, problems);
@@ -241,18 +241,18 @@ std::vector<Event> read_events(std::string_view text, const std::string& where) 
 
 std::vector<std::string> event_problems(const std::vector<Event>& events, bool finished) {
   std::vector<std::string> problems;
-  Session session;
+  ProcessEvents process;
   bool any = false;
   for (size_t i = 0; i < events.size(); ++i) {
     if (i > 0 && events[i].time_ms < events[i - 1].time_ms) {
       problems.push_back("time runs backwards at " + events[i].key);
     }
-    if (events[i].key == "init_start") session = Session();
+    if (events[i].key == "init_start") process = ProcessEvents();
     any = any || events[i].key == "init_start";
-    session.add(events[i], problems);
+    process.add(events[i], problems);
   }
   if (!any) problems.emplace_back("no init_start");
-  if (finished) session.close(problems);
+  if (finished) process.close(problems);
   return problems;
 }
 

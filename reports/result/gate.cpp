@@ -364,7 +364,7 @@ bool satisfies(double value, const std::string& relation, double bound) {
   throw std::logic_error("gate: unknown relation \"" + relation + "\"");
 }
 
-const Metric* find_metric(const Result& result, const std::string& name) {
+const Metric* find_metric(const Result& result, std::string_view name) {
   for (const Metric& metric : result.metrics) {
     if (metric.name == name) return &metric;
   }
@@ -377,7 +377,7 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
   std::vector<Gate> gates{
       finite_loss(finiteness, skipped != nullptr ? skipped->value.value_or(0) : 0),
       closure_boundaries(result.memory), closure_peak(result.memory), leak(result.memory)};
-  if (result.identity.mode != "none") {
+  if (result.identity.has_mode()) {
     gates.push_back(certificate(result.memory_mode));
     gates.push_back(plan(result.memory_mode));
   }

@@ -43,7 +43,7 @@ struct Finiteness {
 [[nodiscard]] bool satisfies(double value, const std::string& relation, double bound);
 
 /// The metric of that name, or null.
-[[nodiscard]] const Metric* find_metric(const Result& result, const std::string& name);
+[[nodiscard]] const Metric* find_metric(const Result& result, std::string_view name);
 
 /// Returns whether a run came to its end and was judged, for better or worse: its last evaluation
 /// is the one that counts, and there is nothing left to do. What threw before its gates has the

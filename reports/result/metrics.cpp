@@ -62,7 +62,7 @@ Value step_bytes(const Result& result) {
 }
 
 bool is_under_a_mode(const Result& result) {
-  return result.identity.mode != "none" && result.memory_mode.measured;
+  return result.identity.has_mode() && result.memory_mode.measured;
 }
 
 /// Times fewer bytes than mode "none" of baseline "plain".
@@ -173,7 +173,7 @@ constexpr auto kHigher = Direction::kHigher;
 constexpr std::string_view kDeviceColumns = "gpu_*";
 
 constexpr MetricRow kTable[] = {
-    {.name = "images_per_s",
+    {.name = kRateMetric,
      .unit = "images/s",
      .direction = kHigher,
      .of = throughput,

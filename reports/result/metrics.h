@@ -53,6 +53,9 @@ struct StudyRule {
       nullptr;  ///< seconds or images until an evaluation; nullptr: no metric of a target
 };
 
+/// The throughput: the metric that is gated, and beside whose column a table shows a ratio.
+inline constexpr std::string_view kRateMetric = "images_per_s";
+
 struct MetricRow {
   std::string_view name;  ///< "images_per_s"; a "*" at one end stands for any text: "gpu_*"
   std::string_view unit = {};

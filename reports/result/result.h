@@ -48,6 +48,9 @@ struct Identity {
   std::string data;
   Strings hardware;
   Strings software;
+
+  /// Returns whether a memory mode changes what is kept.
+  [[nodiscard]] bool has_mode() const { return mode != "none"; }
 };
 
 struct DataFile {

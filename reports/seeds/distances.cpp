@@ -17,6 +17,7 @@
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/sealed_json.h"
+#include "reports/base/sha256.h"
 #include "reports/render/check.h"
 #include "reports/result/definition.h"
 #include "reports/seeds/distance_file.h"
@@ -99,8 +100,7 @@ std::string sampler_of(const DrawnSamples::Sampler& sampler) {
 }
 
 std::string definition_words(const DrawnSamples::Definition& definition) {
-  return fmt::format("{}@{} {}{}", definition.id, definition.scale,
-                     definition.sha256.substr(0, kChecksumDigits),
+  return fmt::format("{}@{} {}{}", definition.id, definition.scale, shown_digits(definition.sha256),
                      definition.custom ? " (custom)" : "");
 }
 
@@ -110,7 +110,7 @@ std::string noise_of(const DrawnSamples& drawn, const Result& run) {
   const std::string words =
       *drawn.seed == run.seeds.base ? "the run's seed" : fmt::format("seed {}", *drawn.seed);
   if (drawn.noise.source != "file") return words;
-  return fmt::format("a file {}, {}", drawn.noise.sha256.substr(0, kChecksumDigits), words);
+  return fmt::format("a file {}, {}", shown_digits(drawn.noise.sha256), words);
 }
 
 /// Likewise: samples of modes in other precisions differ in nothing else.

@@ -10,8 +10,6 @@
 
 namespace noisemark::reports {
 
-inline constexpr size_t kChecksumDigits = 12;  ///< digits of a checksum that pages show
-
 /// A distance of the samples that one run drew.
 struct RunDistance {
   std::string run_id;

@@ -572,7 +572,7 @@ StepRow gradient(const Pairing& pairing) {
 std::vector<StepRow> step_rows(const Pairing& pairing) {
   if (pairing.cell.pairs.empty()) return {};
   const Result& run = pairing.cell.pairs.front().second->result;
-  if (run.identity.mode == "none" || !run.memory_mode.measured) return {};
+  if (!run.identity.has_mode() || !run.memory_mode.measured) return {};
   return {run.memory_mode.lossless ? bits(pairing) : gradient(pairing)};
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/base/statistics.h"
 #include "reports/compare/sides.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/variants.h"
@@ -12,16 +13,14 @@ namespace noisemark::reports {
 
 /// Beyond it a ratio is no longer called preserved.
 inline constexpr double kWidestQualityMargin = 0.10;
-/// Runs are judged so often by default: once, and once more with seeds added.
-inline constexpr int64_t kDefaultLooks = 2;
 /// More leave none of them enough of alpha to prove anything.
 inline constexpr int64_t kMostLooks = 10;
 
 struct QualityOptions {
   std::vector<QualityGate> gates = {{"val_loss", {}}};
   std::vector<QualityRange> ranges = {};
-  double alpha = 0.05;  ///< chance of any wrong PASS in any look, and of any wrong FAIL
-  double power = 0.8;   ///< power at the smallest detectable difference
+  double alpha = kAlpha;  ///< chance of any wrong PASS in any look, and of any wrong FAIL
+  double power = 0.8;     ///< power at the smallest detectable difference
   int64_t resamples = 10000;
   uint64_t seed = 0;
   int64_t looks = kDefaultLooks;     ///< declared, at the most (looks.h)

@@ -107,11 +107,14 @@ struct QualityRange {
 /// The ids of the runs that were looked at together, sorted.
 using RunIds = std::vector<std::string>;
 
+/// Runs are judged so often by default: once, and once more with seeds added.
+inline constexpr int64_t kDefaultLooks = 2;
+
 /// The number of times that runs are judged while seeds are added to them (looks.h).
 struct Looks {
-  int64_t declared = 2;       ///< before the first one, at the most
-  int64_t number = 1;         ///< number of this look; beyond `declared` nothing is claimed
-  std::vector<RunIds> taken;  ///< this one too, where something was left to chance
+  int64_t declared = kDefaultLooks;  ///< before the first one, at the most
+  int64_t number = 1;                ///< number of this look; beyond `declared` nothing is claimed
+  std::vector<RunIds> taken;         ///< this one too, where something was left to chance
 };
 
 /// One seed of a row.

@@ -9,6 +9,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
 #include "reports/seeds/distances.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
@@ -384,7 +385,7 @@ std::string runs(const QualityStudy& study) {
 }
 
 std::string shown(const std::string& sha256) {
-  return sha256.empty() ? "not known" : code(sha256.substr(0, kChecksumDigits));
+  return sha256.empty() ? "not known" : code(shown_digits(sha256));
 }
 
 std::string or_unknown(const std::string& text) {

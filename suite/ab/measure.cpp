@@ -24,7 +24,6 @@ using reports::AbRecord;
 using reports::AbSide;
 using std::chrono::steady_clock;
 
-constexpr int64_t kTurnsOfBlock = 4;
 constexpr double kWarmup_s = 0.25;
 constexpr int64_t kFewestWarmupSteps = 3;
 constexpr int64_t kProbeSteps = 3;  // of which the median leaves the first, slow one out
@@ -251,12 +250,13 @@ class Measurement {
 }  // namespace
 
 AbPlan plan_turns(double pair_s, double start_s, double step_s, double turn_s) {
-  const double left = std::max(pair_s - start_s, kTurnsOfBlock * turn_s);
-  const double wanted = std::ceil(left / (kTurnsOfBlock * turn_s));
-  const double possible = std::floor(left / (kTurnsOfBlock * step_s));
+  constexpr auto kTurns = static_cast<double>(reports::kTurnsOfBlock);
+  const double left = std::max(pair_s - start_s, kTurns * turn_s);
+  const double wanted = std::ceil(left / (kTurns * turn_s));
+  const double possible = std::floor(left / (kTurns * step_s));
   AbPlan plan;
   plan.blocks = std::max<int64_t>(1, std::llround(std::min(wanted, possible)));
-  const double fits_s = left / static_cast<double>(kTurnsOfBlock * plan.blocks);
+  const double fits_s = left / (kTurns * static_cast<double>(plan.blocks));
   plan.turn_steps = std::max<int64_t>(1, std::llround(std::min(turn_s, fits_s) / step_s));
   return plan;
 }

@@ -9,6 +9,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
 #include "reports/base/streams.h"
 #include "reports/html/page.h"
 #include "suite/cli/arguments.h"
@@ -372,7 +373,7 @@ ExitCode say(const Answer& answer) {
 std::string version_text() {
   const BuildInfo& info = build_info();
   return fmt::format("noisemark {}{}{}{}\n", info.version, info.git_commit.empty() ? "" : " ",
-                     info.git_commit.substr(0, 12), info.git_dirty ? " with changes" : "");
+                     reports::shown_digits(info.git_commit), info.git_dirty ? " with changes" : "");
 }
 
 }  // namespace

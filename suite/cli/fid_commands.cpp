@@ -38,7 +38,6 @@ using reports::DistanceFile;
 using reports::format_count;
 using reports::format_number;
 
-constexpr size_t kShownDigits = 12;  // of a checksum
 constexpr uint32_t kTorchFidelitySeed = 2020;
 constexpr int64_t kScoreSplits = 10;  // torch-fidelity's
 constexpr int64_t kReplicates = 100;  // behind a gate
@@ -184,7 +183,7 @@ std::string extractor_words(const FeatureSet& set) {
   if (!set.extractor) return "extractor not known";
   const ExtractorInfo& info = *set.extractor;
   const std::string words = fmt::format("extractor {} ({}), resize {}", info.name,
-                                        info.checksum.substr(0, kShownDigits), info.resize);
+                                        reports::shown_digits(info.checksum), info.resize);
   return set.extractor_asserted ? words + ", as --resize says" : words + ", " + info.provenance;
 }
 

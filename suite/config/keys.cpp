@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "reports/base/error.h"
+#include "reports/seeds/judge.h"
 
 namespace noisemark::suite {
 namespace {
@@ -65,7 +66,6 @@ constexpr Condition kDdpm{"sample.sampler", {"ddpm"}};
 constexpr Condition kInception{"quality.extractor", {"inception"}};
 constexpr bool kLater = true;
 
-constexpr double kWidestMargin = 0.1;  // beyond it nothing is called preserved
 constexpr double kMaxCount = 1e9;
 constexpr double kMaxSeed = 9007199254740992.0;  // 2^53: exact in every JSON reader
 
@@ -226,7 +226,7 @@ constexpr Key kKeys[] = {
     {"quality",
      "val_loss_margin",
      in<&D::quality, &QualityConfig::val_loss_margin>,
-     {.min = 0, .max = kWidestMargin, .above_min = true},
+     {.min = 0, .max = reports::kWidestQualityMargin, .above_min = true},
      kAlways,
      S::kLocked,
      false,
@@ -235,7 +235,7 @@ constexpr Key kKeys[] = {
     {"quality",
      "val_loss_weighted_margin",
      in<&D::quality, &QualityConfig::val_loss_weighted_margin>,
-     {.min = 0, .max = kWidestMargin, .above_min = true},
+     {.min = 0, .max = reports::kWidestQualityMargin, .above_min = true},
      kAlways,
      S::kLocked,
      false,
@@ -244,7 +244,7 @@ constexpr Key kKeys[] = {
     {"quality",
      "time_to_quality_s_margin",
      in<&D::quality, &QualityConfig::time_to_quality_s_margin>,
-     {.min = 0, .max = kWidestMargin, .above_min = true},
+     {.min = 0, .max = reports::kWidestQualityMargin, .above_min = true},
      kAlways,
      S::kLocked,
      false,
@@ -253,7 +253,7 @@ constexpr Key kKeys[] = {
     {"quality",
      "samples_to_quality_margin",
      in<&D::quality, &QualityConfig::samples_to_quality_margin>,
-     {.min = 0, .max = kWidestMargin, .above_min = true},
+     {.min = 0, .max = reports::kWidestQualityMargin, .above_min = true},
      kAlways,
      S::kLocked,
      false,
@@ -262,7 +262,7 @@ constexpr Key kKeys[] = {
     {"quality",
      "fid_margin",
      in<&D::quality, &QualityConfig::fid_margin>,
-     {.min = 0, .max = kWidestMargin, .above_min = true},
+     {.min = 0, .max = reports::kWidestQualityMargin, .above_min = true},
      kAlways,
      S::kLocked,
      false,
@@ -271,8 +271,9 @@ constexpr Key kKeys[] = {
     {"quality", "kid_margin", in<&D::quality, &QualityConfig::kid_margin>, at_least(0), kAlways,
      S::kLocked, false, "the same of KID, a difference; 0: none", kLater},
     {"quality", "cifarnet_distance_margin",
-     in<&D::quality, &QualityConfig::cifarnet_distance_margin>, number(0, kWidestMargin), kAlways,
-     S::kLocked, false, "the same of the distance by cifarnet; 0: none", kLater},
+     in<&D::quality, &QualityConfig::cifarnet_distance_margin>,
+     number(0, reports::kWidestQualityMargin), kAlways, S::kLocked, false,
+     "the same of the distance by cifarnet; 0: none", kLater},
     {"quality", "gradient_error_max", in<&D::quality, &QualityConfig::gradient_error_max>,
      at_least(0), kAlways, S::kLocked, false,
      "largest relative error of a lossy mode's gradient in one step; 0: by the mode's codec",

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "reports/base/sha256.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/surroundings.h"
 
@@ -16,7 +17,6 @@ namespace {
 using reports::Strings;
 using Diagnoses = std::vector<Diagnosis>;
 
-constexpr size_t kCommitDigits = 12;
 constexpr double kIdleLoad = 0.5;  // processes that want a processor, per processor
 
 std::optional<std::string> value_of(const Strings& strings, const std::string& key) {
@@ -29,12 +29,11 @@ Diagnosis source(const Machine& machine) {
     return {"source", Health::kMissing, "the program was not built in a git checkout",
             "Build in a clone, so that results name the commit that they are of."};
   }
-  const std::string commit = machine.git_commit.substr(0, kCommitDigits);
+  const std::string commit = reports::shown_digits(machine.git_commit);
   if (!machine.git_dirty) return {"source", Health::kFine, commit, ""};
-  return {
-      "source", Health::kDisturbs,
-      fmt::format("{} with changes {}", commit, machine.git_diff_sha256.substr(0, kCommitDigits)),
-      "Commit, then build again: nobody else has these changes."};
+  return {"source", Health::kDisturbs,
+          fmt::format("{} with changes {}", commit, reports::shown_digits(machine.git_diff_sha256)),
+          "Commit, then build again: nobody else has these changes."};
 }
 
 Diagnosis build(const Machine& machine) {

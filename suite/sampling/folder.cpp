@@ -246,8 +246,6 @@ void require_picture_channels(const Definition& definition) {
 
 namespace {
 
-constexpr size_t kShownDigits = 12;  // of a checksum
-
 /// "a/pictures/" and "a/pictures" are one folder.
 fs::path without_slash(const fs::path& path) {
   return path.has_filename() ? path : path.parent_path();
@@ -266,14 +264,14 @@ std::string weights_words(const DrawnSamples::Weights& weights) {
   const std::string which = !weights.kind           ? ""
                             : weights.kind == "ema" ? "averaged (EMA) "
                                                     : "trained ";
-  return which + "weights " + weights.sha256.substr(0, kShownDigits);
+  return which + "weights " + reports::shown_digits(weights.sha256);
 }
 
 std::string noise_words(const DrawnSamples& drawn) {
   const std::string seed = fmt::format("seed {}", drawn.seed.value_or(0));
   if (drawn.noise.source == "drawn") return seed;
   return fmt::format("{}, initial noise of a file {}", seed,
-                     drawn.noise.sha256.substr(0, kShownDigits));
+                     reports::shown_digits(drawn.noise.sha256));
 }
 
 SamplingOrigin origin_of(const Json& record, const std::string& where) {

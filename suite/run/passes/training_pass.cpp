@@ -358,7 +358,6 @@ class Watcher {
   }
 
  private:
-  static constexpr auto kShowEvery = std::chrono::milliseconds(200);
   const PassWatch& watch_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point shown_{};

@@ -126,7 +126,6 @@ InterruptForwarding::~InterruptForwarding() {
 namespace {
 
 constexpr double kSmoothing = 0.1;
-constexpr auto kShowEvery = std::chrono::milliseconds(200);
 
 std::string remaining_text(double seconds) {
   const auto whole = static_cast<int64_t>(seconds + 0.5);

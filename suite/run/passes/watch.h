@@ -54,6 +54,9 @@ class Interrupted : public std::runtime_error {
   explicit Interrupted(const std::string& what) : std::runtime_error(what) {}
 };
 
+/// A line of progress is not written more often than this.
+inline constexpr std::chrono::milliseconds kShowEvery{200};
+
 /// Estimates how long a training still takes, from what its steps and evaluations took so far; 0
 /// before the first of them. Checkpoints are not counted.
 class TimeLeft {

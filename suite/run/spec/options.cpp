@@ -9,6 +9,7 @@
 
 #include "memopt/modes/budget.h"
 #include "reports/base/error.h"
+#include "reports/seeds/study.h"
 #include "suite/config/definition.h"
 #include "suite/parallel/gradient_reducer.h"
 #include "suite/train/pipeline.h"
@@ -17,6 +18,9 @@ namespace noisemark::suite {
 namespace {
 
 using Texts = std::vector<std::string>;
+
+static_assert(reports::kDefaultLooks == 2, "the help says 2");
+constexpr const char* kNewFolder = "a new folder in $NOISEMARK_OUT or noisemark-out/";
 
 std::string flag_of(const Option& option) {
   return fmt::format("--{}", option.name);
@@ -214,15 +218,13 @@ constexpr std::array kRows{
     OptionRow<RunOptions>{{kTrained | kProfile | kPlan | kFit | kPaced | kFid, "data", "DIR",
                            "folder of the images", "$NOISEMARK_DATA"},
                           at<&RunOptions::data>},
-    OptionRow<RunOptions>{{kRun, "out", "DIR", "folder for the result",
-                           "a new folder in $NOISEMARK_OUT or noisemark-out/"},
+    OptionRow<RunOptions>{{kRun, "out", "DIR", "folder for the result", kNewFolder},
                           at<&RunOptions::out>},
-    OptionRow<RunOptions>{{kSweep | kPredict, "out", "DIR", "folder for the cells",
-                           "a new folder in $NOISEMARK_OUT or noisemark-out/"},
+    OptionRow<RunOptions>{{kSweep | kPredict, "out", "DIR", "folder for the cells", kNewFolder},
                           at<&RunOptions::out>},
-    OptionRow<RunOptions>{{kProfile, "out", "DIR", "folder for the page, the figures and the trace",
-                           "a new folder in $NOISEMARK_OUT or noisemark-out/"},
-                          at<&RunOptions::out>},
+    OptionRow<RunOptions>{
+        {kProfile, "out", "DIR", "folder for the page, the figures and the trace", kNewFolder},
+        at<&RunOptions::out>},
     OptionRow<RunOptions>{{kPlan, "out", "DIR", "folder for a plot of the Pareto curve", "no plot"},
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{{kSample, "out", "DIR", "new folder for the samples; required"},
