@@ -14,6 +14,7 @@
 #include "reports/base/input_file.h"
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
 #include "reports/render/plot.h"
@@ -124,20 +125,8 @@ void write_result_alone(const fs::path& folder, const Result& result) {
 
 void write_suite(const fs::path& folder, const Suite& suite) {
   make_folder(folder);
-  OrderedJson json;
-  json["schema"] = kSuiteSchema;
-  json["title"] = suite.title;
-  json["folders"] = suite.names;
-  json["earlier"] = suite.earlier;
-  json["not_run"] = suite.not_run;
-  if (!suite.causes.empty()) json["causes"] = suite.causes;
-  if (!suite.judged.empty()) json["judged"] = suite.judged;
-  if (const auto& part = suite.part) {
-    json["part"] = {{"suite", part->suite},
-                    {"number", part->number},
-                    {"of", part->of},
-                    {"program", part->program}};
-  }
+  OrderedJson json = {{"schema", kSuiteSchema}};
+  json.update(json::tree_of(suite));
   write_file_atomically(folder / "suite.json",
                         json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
@@ -155,34 +144,12 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   }
   const json::Reader reader(file.string());
   const json::Path top;
-  const auto read = [&](const char* key, auto& to) {
-    reader.value(reader.at(tree, key, top), to, json::Path{&top, key});
-  };
   std::string schema;
-  read("schema", schema);
+  reader.value(reader.at(tree, "schema", top), schema, json::Path{&top, "schema"});
   if (schema != kSuiteSchema) throw not_a_suite(file, schema);
   Suite suite;
-  read("title", suite.title);
-  read("folders", suite.names);
+  reader.members(tree, suite, top, {"schema"});
   require_folders_below(file, suite.names);
-  read("earlier", suite.earlier);
-  read("not_run", suite.not_run);
-  if (tree.contains("causes")) read("causes", suite.causes);
-  std::vector<std::string> judged;
-  if (tree.contains("judged")) read("judged", judged);
-  suite.judged = {judged.begin(), judged.end()};
-  if (tree.contains("part")) {
-    const auto& from = reader.at(tree, "part", top);
-    const json::Path place{&top, "part"};
-    SuitePart& part = suite.part.emplace();
-    const auto read_part = [&](const char* key, auto& to) {
-      reader.value(reader.at(from, key, place), to, json::Path{&place, key});
-    };
-    read_part("suite", part.suite);
-    read_part("number", part.number);
-    read_part("of", part.of);
-    read_part("program", part.program);
-  }
   return suite;
 }
 

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "reports/base/fields.h"
 #include "reports/render/table.h"
 #include "reports/result/result.h"
 
@@ -53,11 +53,38 @@ struct Suite {
   /// The reason, by name, why a run left no result without having failed: "cannot run here".
   std::map<std::string, std::string> not_run = {};
   /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty: of whatever has several.
-  std::set<std::string> judged = {};
+  std::vector<std::string> judged = {};
   std::optional<SuitePart> part = {};  ///< empty: it is whole
   /// The cause, by name, that a run has told. It is why there is no result.
   std::map<std::string, std::string> causes = {};
 };
+
+namespace json {
+
+template <>
+struct Fields<SuitePart> {
+  static constexpr About kAbout{"SuitePart", "The part of a suite that one machine runs."};
+  static constexpr std::tuple kAll{
+      field("suite", &SuitePart::suite, "the title of the whole"),
+      field("number", &SuitePart::number, "from 1 on"), field("of", &SuitePart::of, "all parts"),
+      field("program", &SuitePart::program, "SHA-256 of the program that runs it")};
+};
+
+template <>
+struct Fields<Suite> {
+  static constexpr About kAbout{"Suite", "Several runs with a common report."};
+  static constexpr std::tuple kAll{
+      field("title", &Suite::title, "the heading of the report"),
+      field("folders", &Suite::names, "the runs' folders, below this one"),
+      field("earlier", &Suite::earlier, "SHA-256 of results that lay there before, by folder"),
+      field("not_run", &Suite::not_run, "why runs cannot run here, by folder"),
+      field("causes", &Suite::causes, "why runs left no result, by folder").left_out_if_empty(),
+      field("judged", &Suite::judged, "benchmarks whose quality over seeds is judged")
+          .left_out_if_empty(),
+      field("part", &Suite::part, "the part that ran here").left_out_if_empty()};
+};
+
+}  // namespace json
 
 /// Writes `folder`/suite.json. To be done before the runs, so that one that cannot begin is missed
 /// and no earlier result is taken for its own. Throws Error (cannot write).

@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 std::set<std::string> judged_in(const fs::path& folder) {
   if (!fs::is_directory(folder)) return {};
   const auto suite = suite_in(folder);
-  return suite ? suite->judged : std::set<std::string>{};
+  if (!suite) return {};
+  return {suite->judged.begin(), suite->judged.end()};
 }
 
 template <typename T>

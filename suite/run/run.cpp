@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,14 +182,16 @@ reports::Suite make_suite(const SeriesTitle& title, const std::vector<SeriesRun>
   reports::Suite suite;
   suite.title = title.text;
   suite.part = title.part;
+  std::set<std::string> judged;
   for (const SeriesRun& run : runs) {
     suite.names.push_back(run.name);
-    if (run.plan && run.plan->judged) suite.judged.insert(run.plan->id);
+    if (run.plan && run.plan->judged) judged.insert(run.plan->id);
     const fs::path result = out / run.name / "result.json";
     if (!fs::exists(result)) continue;
     const std::string sha256 = reports::sha256_of_file(result);
     if (is_earlier(resumed, run.name, sha256)) suite.earlier[run.name] = sha256;
   }
+  suite.judged = {judged.begin(), judged.end()};
   return suite;
 }
 
