@@ -14,6 +14,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
+#include "reports/compare/sides.h"
 #include "reports/profile/characterization.h"
 #include "reports/render/report.h"
 
@@ -135,21 +136,25 @@ Profile parse_profile(const std::string& text, const fs::path& file) {
 
 /// Names the first thing in which the profile is of other work; empty where it is of the same.
 std::string other_work(const Profile& profile, const Result& result) {
-  const Identity& id = result.identity;
-  const std::pair<const char*, std::pair<std::string, std::string>> parts[] = {
-      {"benchmark", {profile.benchmark, benchmark_name(id)}},
-      {"mode", {profile.mode, id.mode}},
-      {"baseline", {profile.baseline, id.baseline}},
-      {"precision", {profile.precision, id.precision}},
-      {"threads", {fmt::to_string(profile.threads), fmt::to_string(id.threads)}},
-      {"batch", {fmt::to_string(profile.batch), fmt::to_string(result.protocol.batch)}}};
-  for (const auto& [name, sides] : parts) {
-    if (sides.first == sides.second) continue;
-    return fmt::format(
-        "not known, because the profile in profile/ is of other work: {} {}, and not {}", name,
-        sides.first, sides.second);
+  if (profile.work.empty()) {
+    return "not known, because the profile in profile/ does not say of which work it is: make it "
+           "again";
   }
-  return "";
+  Strings of_profile = profile.work;
+  Strings of_run = work_of(result);
+  of_profile["batch"] = fmt::to_string(profile.batch);
+  of_run["batch"] = fmt::to_string(result.protocol.batch);
+  const std::vector<FieldDifference> differences = differing_fields(of_profile, of_run);
+  if (differences.empty()) return "";
+  // A changed key makes other definitions of both, and says more than their checksums.
+  const auto key =
+      std::find_if(differences.begin(), differences.end(),
+                   [](const FieldDifference& one) { return one.field == "identity.overrides"; });
+  const FieldDifference& told = key == differences.end() ? differences.front() : *key;
+  const auto words = [](const std::string& value) { return value.empty() ? "none" : value; };
+  return fmt::format(
+      "not known, because the profile in profile/ is of other work: {} {}, and not {}", told.field,
+      words(told.base), words(told.candidate));
 }
 
 }  // namespace
@@ -206,6 +211,14 @@ std::string limit_words(const Profile& profile) {
       format_percent((compute ? memory_s : compute_s) / roofline.step_s),
       format_percent(roofline.ideal_s / profile.cost.plain_s), name,
       format_percent(to_win_s / roofline.step_s), trial_words(profile));
+}
+
+Strings work_of(const Result& result) {
+  Strings fields = same_work(result);
+  std::erase_if(fields, [](const auto& field) {
+    return field.first.starts_with("provenance.") || field.first.starts_with("seeds.");
+  });
+  return fields;
 }
 
 std::vector<Finding> check_profiles(const fs::path& path) {

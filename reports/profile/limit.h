@@ -34,6 +34,10 @@ struct Proposal {
 /// GPU, by the time that it worked; then what to try first. Empty without a roofline.
 [[nodiscard]] std::string limit_words(const Profile& profile);
 
+/// Returns the fields in which a run and a profile must agree to be of the same work on the same
+/// machine: those of same_work(), but for what belongs to a seed and the bytes of the data.
+[[nodiscard]] Strings work_of(const Result& result);
+
 /// Reads `folder`/profile, in which `noisemark profile` was told to write. Returns limit_words() of
 /// it; the difference in words where it is of other work than `result`; why it is not known where
 /// the profile cannot be read, which goes to `unread` too; and nothing where no profile is there.

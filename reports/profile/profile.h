@@ -88,6 +88,7 @@ struct Profile {
   bool custom = false;
   int64_t threads = 0;
   int64_t batch = 0;
+  Strings work;  ///< work_of() a run of it
   int64_t steps = 0;
   bool shapes = false;
   ProfilerCost cost;
@@ -243,6 +244,9 @@ struct Fields<Profile> {
       field("custom", &T::custom, "the definition was changed"),
       field("threads", &T::threads, "").at_least(1),
       field("batch", &T::batch, "").at_least(1),
+      field("work", &T::work,
+            "in what a result agrees that is of this work, by path in result.json")
+          .left_out_if_empty(),
       field("steps", &T::steps, "profiled and traced").at_least(1),
       field("shapes", &T::shapes, "inputs' shapes were recorded"),
       field("cost", &T::cost, ""),

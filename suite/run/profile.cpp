@@ -20,9 +20,11 @@
 #include "reports/base/statistics.h"
 #include "reports/base/streams.h"
 #include "reports/html/page.h"
+#include "reports/profile/limit.h"
 #include "reports/profile/profile.h"
 #include "reports/profile/trace_file.h"
 #include "reports/render/plot.h"
+#include "suite/environment/environment.h"
 #include "suite/probes/flop_counter.h"
 #include "suite/probes/memory_probe.h"
 #include "suite/probes/peaks.h"
@@ -330,6 +332,16 @@ reports::Plots write_plots_of(const fs::path& out, const reports::Profile& profi
   return plots.empty() ? reports::Plots{} : reports::write_plots(out, plots);
 }
 
+/// Returns what a run of the same options would say of itself.
+reports::Strings work_of_run(const PlannedRun& plan, const SessionOptions& session) {
+  reports::Result run;
+  run.identity = identity_of(plan, *session.dataset);
+  describe_machine(plan.spec.device, run);
+  run.protocol.deterministic = plan.spec.deterministic;
+  run.protocol.loader_threads = session.loader_threads;
+  return reports::work_of(run);
+}
+
 void describe(const PlannedRun& plan, const ProfileWishes& wishes, reports::Profile& profile) {
   const RunSpec& spec = plan.spec;
   profile.benchmark = plan.id;
@@ -384,6 +396,7 @@ ExitCode run_profile(const RunOptions& given, const ProfileWishes& wishes) {
   }
   line.clear();
   describe(plan, wishes, profile);
+  profile.work = work_of_run(plan, session);
   const std::string page =
       reports::profile_markdown(profile, write_plots_of(out, profile, timeline));
   reports::write_file_atomically(out / kPage, page);

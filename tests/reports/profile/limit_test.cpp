@@ -26,6 +26,7 @@ Profile profile() {
   made.device = "cpu";
   made.threads = 2;
   made.batch = 16;
+  made.work = work_of(test::full_result());
   made.steps = 3;
   made.cost = {5, 0.1, 0.105, 1.05};
   made.trace = "trace.json.gz";
@@ -142,6 +143,25 @@ TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
   write_file_atomically(file, profile_json(other));
   EXPECT_EQ(limit_of(folder, result, unread),
             "not known, because the profile in profile/ is of other work: batch 32, and not 16");
+  const auto limit_if = [&](const std::string& field, const std::string& value) {
+    Profile changed = profile();
+    changed.work.at(field) = value;
+    write_file_atomically(file, profile_json(changed));
+    return limit_of(folder, result, unread);
+  };
+  const std::string of_other_work = "not known, because the profile in profile/ is of other work: ";
+  EXPECT_EQ(limit_if("identity.overrides", "model.dim=32"),
+            of_other_work + "identity.overrides model.dim=32, and not none");
+  EXPECT_EQ(limit_if("identity.custom", "yes"), of_other_work + "identity.custom yes, and not no");
+  EXPECT_TRUE(limit_if("cell", "another").starts_with(of_other_work + "cell another, and not "));
+  EXPECT_TRUE(limit_if("identity.hardware.cpu", "another")
+                  .starts_with(of_other_work + "identity.hardware.cpu another, and not "));
+  Profile older = profile();
+  older.work.clear();
+  write_file_atomically(file, profile_json(older));
+  EXPECT_EQ(limit_of(folder, result, unread),
+            "not known, because the profile in profile/ does not say of which work it is: make it "
+            "again");
   std::string changed = profile_json(profile());
   changed.replace(changed.find("aten::addmm"), 11, "aten::admmm");
   write_file_atomically(file, changed);
