@@ -101,18 +101,22 @@ constexpr std::array<std::string_view, 22> kMixing = {
 };
 
 /// Their derivatives have no bound.
-constexpr std::array<std::string_view, 50> kSteep = {
+constexpr std::array<std::string_view, 62> kSteep = {
     "aten::_linalg_det",
     "aten::_linalg_eigh",
     "aten::_linalg_slogdet",
+    "aten::_linalg_solve_ex",
     "aten::_linalg_svd",
     "aten::acos",
     "aten::acosh",
     "aten::addcdiv",
+    "aten::angle",
     "aten::asin",
     "aten::atan2",
     "aten::atanh",
     "aten::binary_cross_entropy",
+    "aten::cholesky_inverse",
+    "aten::cholesky_solve",
     "aten::cosh",
     "aten::cumprod",
     "aten::digamma",
@@ -121,15 +125,19 @@ constexpr std::array<std::string_view, 50> kSteep = {
     "aten::exp",
     "aten::exp2",
     "aten::expm1",
+    "aten::i0",
+    "aten::ldexp",
     "aten::lgamma",
     "aten::linalg_cholesky_ex",
     "aten::linalg_eig",
     "aten::linalg_householder_product",
     "aten::linalg_inv_ex",
+    "aten::linalg_lstsq",
     "aten::linalg_lu_factor_ex",
+    "aten::linalg_lu_solve",
     "aten::linalg_matrix_exp",
+    "aten::linalg_pinv",
     "aten::linalg_qr",
-    "aten::linalg_solve_ex",
     "aten::linalg_solve_triangular",
     "aten::log",
     "aten::log10",
@@ -137,6 +145,7 @@ constexpr std::array<std::string_view, 50> kSteep = {
     "aten::log2",
     "aten::logcumsumexp",
     "aten::logit",
+    "aten::mvlgamma",
     "aten::polygamma",
     "aten::pow",
     "aten::prod",
@@ -145,8 +154,11 @@ constexpr std::array<std::string_view, 50> kSteep = {
     "aten::sinh",
     "aten::special_entr",
     "aten::special_erfcx",
+    "aten::special_i1",
+    "aten::special_log_ndtr",
     "aten::special_ndtri",
     "aten::special_xlog1py",
+    "aten::special_zeta",
     "aten::sqrt",
     "aten::std",
     "aten::std_mean",
@@ -155,9 +167,43 @@ constexpr std::array<std::string_view, 50> kSteep = {
 };
 
 /// Their results have no bound, unless they are taken of what was reduced, as a norm's divisor is.
-constexpr std::array<std::string_view, 11> kGrowing = {
-    "aten::cosh", "aten::cumprod",    "aten::div",   "aten::exp",  "aten::exp2", "aten::expm1",
-    "aten::pow",  "aten::reciprocal", "aten::rsqrt", "aten::sinh", "aten::tan",
+constexpr std::array<std::string_view, 30> kGrowing = {
+    "aten::_linalg_det",
+    "aten::_linalg_solve_ex",
+    "aten::cholesky_inverse",
+    "aten::cholesky_solve",
+    "aten::cosh",
+    "aten::cumprod",
+    "aten::digamma",
+    "aten::div",
+    "aten::exp",
+    "aten::exp2",
+    "aten::expm1",
+    "aten::i0",
+    "aten::ldexp",
+    "aten::lgamma",
+    "aten::linalg_inv_ex",
+    "aten::linalg_lstsq",
+    "aten::linalg_lu_solve",
+    "aten::linalg_matrix_exp",
+    "aten::linalg_pinv",
+    "aten::linalg_solve_triangular",
+    "aten::mvlgamma",
+    "aten::polygamma",
+    "aten::pow",
+    "aten::reciprocal",
+    "aten::rsqrt",
+    "aten::sinh",
+    "aten::special_erfcx",
+    "aten::special_i1",
+    "aten::special_zeta",
+    "aten::tan",
+};
+
+/// One of these operators makes the value that a norm divides by.
+constexpr std::array<std::string_view, 10> kReducing = {
+    "aten::amax", "aten::linalg_vector_norm", "aten::max", "aten::mean", "aten::norm",
+    "aten::std",  "aten::std_mean",           "aten::sum", "aten::var",  "aten::var_mean",
 };
 
 /// Their results have a bound, or the scale of what was normalized.
@@ -175,6 +221,7 @@ constexpr std::array<std::string_view, 10> kBounding = {
 };
 static_assert(std::is_sorted(kGrowing.begin(), kGrowing.end()));
 static_assert(std::is_sorted(kBounding.begin(), kBounding.end()));
+static_assert(std::is_sorted(kReducing.begin(), kReducing.end()));
 static_assert(std::is_sorted(kMixing.begin(), kMixing.end()));
 static_assert(std::is_sorted(kSteep.begin(), kSteep.end()));
 
@@ -206,6 +253,12 @@ bool saturates(const RecordedOperator& op) {
   const std::string_view name = base_name(op);
   return name == "aten::_softmax" || name == "aten::sigmoid" || name == "aten::tanh" ||
          name.find("_attention") != std::string_view::npos;
+}
+
+/// An operator that may divide by a norm.
+bool divides(std::string_view name) {
+  return name == "aten::div" || name == "aten::pow" || name == "aten::reciprocal" ||
+         name == "aten::rsqrt";
 }
 
 bool mixes(const RecordedOperator& op) {
@@ -326,7 +379,9 @@ class Rules {
 
   /// Returns whether its derivative is steep in a value of the size of a norm's divisor.
   [[nodiscard]] bool is_of_reduced(const RecordedOperator& op) const {
-    const size_t read = base_name(op) == "aten::div" ? 1 : 0;
+    const std::string_view name = base_name(op);
+    if (is_one_of(kGrowing, op) && !divides(name)) return false;
+    const size_t read = name == "aten::div" ? 1 : 0;
     return op.arguments.size() > read && is_reduced(op.arguments[read]);
   }
 
@@ -339,7 +394,7 @@ class Rules {
       if (op == nullptr || op->arguments.empty() || mixes(*op)) return false;
       from = &op->arguments.front();
       if (from->values.empty() || from->values.front() == kNone) return false;
-      if (elements_of(from->values.front()) > elements_of(result)) return true;
+      if (is_one_of(kReducing, *op)) return true;
     }
     return false;
   }

@@ -1,6 +1,7 @@
 #include "memopt/replay/bounded_rounding.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/amax.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/mean.h>
@@ -9,6 +10,7 @@
 #include <ATen/ops/var.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -20,8 +22,31 @@ namespace {
 /// Stands for the epsilon of the norm, whose place is not the same in all.
 constexpr double kEpsilon = 1e-5;
 
+/// A smaller slope has an argument so large that whatever made it may be large too.
+constexpr double kFlat = 1e-5;
+constexpr double kMostFlat = 1e-3;  ///< share of the elements
+/// A row of a softmax with a larger element is nearly all one.
+constexpr double kOne = 0.999;
+/// Share of the rows, of which the first under a causal mask is always all one.
+constexpr double kMostOneHot = 0.1;
+/// A normal distribution in groups of 256 leaves 0.4 with 4 bits and 2 with 2 bits.
+constexpr double kMostOfSmall = 4;
+
+bool is_softmax(const RecordedOperator& op) {
+  return op.name == "aten::_softmax";
+}
+
+int64_t softmax_dimension(const RecordedOperator& softmax) {
+  return softmax.arguments.at(1).constant.toInt();
+}
+
 bool is_batch_norm(std::string_view name) {
   return name == "aten::native_batch_norm" || name == "aten::cudnn_batch_norm";
+}
+
+bool is_norm(std::string_view name) {
+  return is_batch_norm(name) || name == "aten::native_layer_norm" ||
+         name == "aten::native_group_norm";
 }
 
 /// So many channels of an image are normalized together, or all images of one channel.
@@ -46,10 +71,7 @@ at::Tensor rows_of(const RecordedOperator& norm, const at::Tensor& x) {
 
 bool normalizes(const StepGraph& graph, OperatorId op, ValueId value) {
   const RecordedOperator& norm = graph.operators[static_cast<size_t>(op)];
-  const std::string_view name = norm.name;
-  const bool known =
-      is_batch_norm(name) || name == "aten::native_layer_norm" || name == "aten::native_group_norm";
-  return known && graph.value(value).sizes.size() >= 2 && !norm.arguments.empty() &&
+  return is_norm(norm.name) && graph.value(value).sizes.size() >= 2 && !norm.arguments.empty() &&
          norm.arguments[0].values == std::vector<ValueId>{value};
 }
 
@@ -63,6 +85,51 @@ bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
   const at::Tensor mean = parts.mean();
   const at::Tensor of_gradient = (parts * weight).mean() / weight.mean();
   return mean.item<double>() <= 1 && of_gradient.item<double>() <= 1;
+}
+
+bool saturates(const RecordedOperator& op, ValueId value) {
+  const bool known =
+      op.name.starts_with("aten::tanh") || op.name.starts_with("aten::sigmoid") || is_softmax(op);
+  return known && op.results == std::vector<ValueId>{value};
+}
+
+bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& y,
+                         const at::Tensor& rounded) {
+  if (y.numel() == 0) return true;
+  const double least = op.name.starts_with("aten::tanh") ? -1 : 0;
+  const auto slope_of = [least](const at::Tensor& result) {
+    const at::Tensor single = result.to(at::kFloat);
+    return (single - least) * (1 - single);
+  };
+  const at::Tensor slope = slope_of(y);
+  const at::Tensor flat =
+      is_softmax(op) ? y.to(at::kFloat).amax({softmax_dimension(op)}).gt(kOne) : slope.lt(kFlat);
+  const double share = is_softmax(op) ? kMostOneHot : kMostFlat;
+  if (flat.to(at::kFloat).mean().item<double>() > share) return false;
+  const at::Tensor error = (slope_of(rounded) - slope).square().sum();
+  return error.item<double>() <= slope.square().sum().item<double>();
+}
+
+bool multiplies(const RecordedOperator& op) {
+  constexpr std::array<std::string_view, 14> kProducts = {
+      "aten::addbmm",  "aten::addcmul", "aten::addmm",       "aten::addmv", "aten::addr",
+      "aten::baddbmm", "aten::bmm",     "aten::convolution", "aten::dot",   "aten::linear",
+      "aten::mm",      "aten::mul",     "aten::mv",          "aten::pow"};
+  std::string_view name = op.name;
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return std::find(kProducts.begin(), kProducts.end(), name) != kProducts.end();
+}
+
+bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded) {
+  if (x.numel() == 0) return true;
+  const at::Tensor single = x.to(at::kFloat);
+  const at::Tensor size = single.abs();
+  const at::Tensor small = size.le(size.mean());
+  const auto squared = [&small](const at::Tensor& of) {
+    return (of * small).square().sum().item<double>();
+  };
+  const double most = kMostOfSmall * kMostOfSmall * squared(size);
+  return squared(rounded.to(at::kFloat) - single) <= most;
 }
 
 bool makes_logits_again(const RecordedOperator& op) {
@@ -84,11 +151,19 @@ at::Tensor range_of(const at::Tensor& x, int64_t dimension, int64_t elements, in
 
 at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x, int64_t elements,
                       int64_t turn) {
+  if (is_softmax(saver)) {
+    const bool down = softmax_dimension(saver) % std::max<int64_t>(x.dim(), 1) == 0;
+    if (down && x.dim() < 2) return x;
+    return range_of(x, down ? 1 : 0, elements, turn).contiguous();
+  }
+  const bool attends = makes_logits_again(saver);
+  const bool norm = is_norm(saver.name);
+  if (!attends && !norm && x.is_contiguous()) return range_of(x.view(-1), 0, elements, turn);
   const bool by_row = saver.name == "aten::native_layer_norm";
   at::Tensor sample = range_of(by_row ? rows_of(saver, x) : x, 0, elements, turn);
-  if (makes_logits_again(saver)) {
+  if (attends) {
     sample = range_of(sample, 1, elements, turn);
-  } else if (!by_row && sample.is_contiguous()) {
+  } else if (norm && !by_row && sample.is_contiguous()) {
     sample = range_of(sample, 1, elements, turn, channels_together(saver));
   }
   return sample.is_non_overlapping_and_dense() ? sample : sample.contiguous();

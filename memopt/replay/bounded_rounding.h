@@ -19,10 +19,29 @@ namespace noisemark::memopt {
 [[nodiscard]] bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
                                         const at::Tensor& rounded);
 
+/// Returns whether the value is the result of a tanh, sigmoid or softmax, which saved it: where its
+/// argument is large, the slope is smaller than any rounding of the result.
+[[nodiscard]] bool saturates(const RecordedOperator& op, ValueId value);
+
+/// Returns whether `rounded` serves the derivative of such an operator in the place of `y`: the
+/// error of the slopes may be as large as they are, on average, and few slopes may be so small that
+/// what they are multiplied by may be of any size. Waits for the device.
+[[nodiscard]] bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& y,
+                                       const at::Tensor& rounded);
+
+/// Returns whether the derivative of the operator multiplies by what it saved.
+[[nodiscard]] bool multiplies(const RecordedOperator& op);
+
+/// Returns whether `rounded` serves such a derivative in the place of `x`. A few elements may be so
+/// large that a rounding which suits them leaves nothing of the others, while the gradient comes
+/// from the others alone. The error of elements below the mean may be a few times what they are.
+/// Waits for the device.
+[[nodiscard]] bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded);
+
 /// Returns whether the operator is an attention that recomputes its logits in backward.
 [[nodiscard]] bool makes_logits_again(const RecordedOperator& op);
 
-/// A part of `x`, which such a norm or attention saved, of about `elements`, and of whole rows that
+/// A part of `x`, which one of these operators saved, of about `elements`, and of whole rows that
 /// are normalized together: another one for each `turn`. A codec groups its elements as in `x`.
 [[nodiscard]] at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x,
                                     int64_t elements, int64_t turn);

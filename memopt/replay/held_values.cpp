@@ -34,10 +34,12 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
 
 /// As a part of a form's room: what is fuller is likely to be too full in a later step.
 constexpr double kMostFilled = 0.9;
-/// Passes look in turn at parts of a larger tensor that a norm or an attention reads: to read all
-/// of it in every pass would take time. The pass that verifies looks at all.
+/// Passes look in turn at parts of a larger tensor at whose rounding they look: to read all of it
+/// in every pass would take time. The pass that verifies looks at all.
 constexpr int64_t kMostLookedAt = 1 << 16;
 constexpr int64_t kPart = 1 << 14;
+/// Products and activations are many, and the looks at them must not raise the peak.
+constexpr int64_t kSmallPart = 1 << 11;
 
 bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
   const std::optional<Encoded> encoded = codec.encode(x, key);
@@ -185,8 +187,8 @@ void HeldValues::look_at_logits(SlotId slot, const at::Tensor& saved) {
   largest_rows_[id] = LargestRow{largest_row(part), 0};
 }
 
-/// Returns whether a norm or an attention reads what the encoding rounds too far, in any of the
-/// memory's saved values.
+/// Returns whether the encoding rounds too far what a norm, an attention, a saturated activation or
+/// a product saved, in any of the memory's saved values.
 bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held) {
   at::Tensor decoded;
   for (const ValueId other :
@@ -196,15 +198,19 @@ bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held
       if (saver == kNone) continue;
       const RecordedOperator& op = graph_.operators[static_cast<size_t>(saver)];
       const bool attends = makes_logits_again(op);
-      if (!attends && !normalizes(graph_, saver, other)) continue;
+      const bool flattens = saturates(op, other);
+      const bool norm = normalizes(graph_, saver, other);
+      if (!attends && !flattens && !norm && !multiplies(op)) continue;
       if (attends && !is_of_logits(op, other)) {
         if (!may_round_beside_logits(op)) return true;
         continue;
       }
       const auto [x, rounded] = looked_at(op, memory, other, held, decoded);
       if (!x.defined()) continue;
-      const bool within = attends ? rounds_within_logits(op, other, x, rounded)
-                                  : rounds_within_spread(op, x, rounded);
+      const bool within = attends    ? rounds_within_logits(op, other, x, rounded)
+                          : flattens ? rounds_within_slope(op, x, rounded)
+                          : norm     ? rounds_within_spread(op, x, rounded)
+                                     : rounds_within_small(x, rounded);
       if (!within) return true;
     }
   }
@@ -218,11 +224,12 @@ std::pair<at::Tensor, at::Tensor> HeldValues::looked_at(const RecordedOperator& 
                                                         const Held& held,
                                                         at::Tensor& decoded) const {
   const at::Tensor part = part_of(memory, id);
-  if (tries_codecs_ || memory.numel() <= kMostLookedAt) {
+  const bool few = multiplies(saver) || saturates(saver, id);
+  if (tries_codecs_ || memory.numel() <= (few ? kSmallPart : kMostLookedAt)) {
     if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
     return {part, part_of(decoded, id)};
   }
-  const at::Tensor sample = sample_for(saver, part, kPart, key_.step);
+  const at::Tensor sample = sample_for(saver, part, few ? kSmallPart : kPart, key_.step);
   EncodeKey key = key_;
   key.storage = EncodeKey::kNoStorage;
   const std::optional<Encoded> encoded = held.codec->encode(sample, key);

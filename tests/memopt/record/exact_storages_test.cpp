@@ -185,6 +185,34 @@ TEST(ExactStorages, are_what_a_matrix_product_saves_of_what_nothing_bounds) {
   EXPECT_TRUE(rounded(bounded).contains("aten::bmm"));
 }
 
+/// A part of something is not smaller than that, nor is half of a spectrum.
+TEST(ExactStorages, are_what_a_matrix_product_saves_of_what_grew_in_a_part_of_something_larger) {
+  for (const Net& grown : {
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::exp(h.narrow(1, 0, 16)); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::exp(h.sum(1, true)); }),
+           Net([](const at::Tensor&h, const at::Tensor&) {
+             return at::fft_irfft(at::exp(at::fft_rfft(h)), 32);
+           }),
+       }) {
+    EXPECT_FALSE(rounded([&](const at::Tensor& h, const at::Tensor& w) {
+                   const at::Tensor part = grown(h, w).repeat({1, 2}).narrow(1, 0, 2);
+                   return at::bmm(part.unsqueeze(0), w.narrow(0, 0, 2).unsqueeze(0)).squeeze(0);
+                 }).contains("aten::bmm"));
+  }
+}
+
+TEST(ExactStorages, are_what_leads_to_the_solution_of_a_linear_system) {
+  const auto solve = [](const at::Tensor& a) { return at::linalg_solve(a, a); };
+  const auto invert = [](const at::Tensor& a) { return at::linalg_pinv(a); };
+  const auto fit = [](const at::Tensor& a) { return std::get<0>(at::linalg_lstsq(a, a)); };
+  for (const std::function<at::Tensor(const at::Tensor&)>& solved :
+       {std::function<at::Tensor(const at::Tensor&)>(solve), {invert}, {fit}}) {
+    EXPECT_FALSE(rounded([&](const at::Tensor& h, const at::Tensor&) {
+                   return solved(at::sigmoid(h) + at::eye(32));
+                 }).contains("aten::sigmoid"));
+  }
+}
+
 /// Its gradient may be all in one row, which is small.
 TEST(ExactStorages, are_what_a_matrix_product_before_a_steep_operator_reads) {
   const auto rows_of = [](const at::Tensor& h, const at::Tensor& w) {
@@ -293,6 +321,48 @@ TEST(Rounding, of_an_activation_is_left_where_nothing_bounds_what_it_reads) {
     return model;
   };
   EXPECT_EQ(largest_error("dpr8", make), 0);
+}
+
+/// A large argument is often made of large values, which multiply the error of the slope. The
+/// bounds are those of the oracle of random programs, for "q2" 8.
+TEST(Rounding, of_a_saturated_activation_is_left_though_others_are_not_saturated) {
+  using Activation = std::function<at::Tensor(const at::Tensor&)>;
+  const Activation activations[] = {
+      [](const at::Tensor& h) { return at::tanh(h); },
+      [](const at::Tensor& h) { return at::sigmoid(h); },
+      [](const at::Tensor& h) { return at::softmax(h, -1).mm(at::eye(32).flip(0)); },
+  };
+  for (size_t a = 0; a < std::size(activations); ++a) {
+    const auto make = [&activation = activations[a]] {
+      TestModel model;
+      const at::Tensor w = at::randn({32, 32}).mul_(0.2).requires_grad_();
+      const at::Tensor x = at::randn({32, 32}) * at::linspace(0, 14, 32).exp().unsqueeze(1);
+      const at::Tensor factor = at::randn({32, 32});
+      model.view.parameters = {{"w", w}};
+      model.loss = [w, x, factor, activation] {
+        return (activation(at::linear(x, w)) * factor).sum();
+      };
+      return model;
+    };
+    for (const auto& [mode, bound] : {std::pair{"dpr8", 0.5}, {"q4", 1.2}, {"q2", 8.0}}) {
+      EXPECT_LT(largest_error(mode, make), bound) << mode << ", activation " << a;
+    }
+  }
+}
+
+/// Most elements are nothing beside the few that set the range of a group, and all count the same
+/// in the gradient.
+TEST(Rounding, of_a_few_large_elements_does_not_take_the_others) {
+  const auto make = [] {
+    TestModel model;
+    const at::Tensor w = at::randn({32}).requires_grad_();
+    const at::Tensor x = at::randn({32, 32}).mul_(4).exp();
+    const at::Tensor factor = x.pow(-2);
+    model.view.parameters = {{"w", w}};
+    model.loss = [w, x, factor] { return ((x * w).square() * factor).sum(); };
+    return model;
+  };
+  for (const char* mode : {"dpr8", "q4", "q2"}) EXPECT_LT(largest_error(mode, make), 0.5) << mode;
 }
 
 TEST(Rounding, of_a_steep_loss_gives_gradients_near_those_of_none) {
