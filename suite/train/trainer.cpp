@@ -10,10 +10,12 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -462,19 +464,25 @@ std::string Trainer::gradient_of_stage_not_finite() const {
   return bad == own.rend() ? "" : "gradient of " + bad->first;
 }
 
-std::string Trainer::first_non_finite() {
-  if (!pipeline_) return own_non_finite();
-  const std::vector<std::string> found = options_.group->exchange(own_non_finite());
-  // In the order of a step: a loss that is not finite makes gradients of all stages so, and among
-  // them those of the last stage come first.
-  for (const char* kind : {"weight ", "input ", "loss"}) {
-    for (const std::string& one : found) {
-      if (one.starts_with(kind)) return one;
+std::string Trainer::own_gradient_not_finite() {
+  if (!reducer_) return gradient_not_finite();
+  // The means over the ranks lie where this rank's gradients were, so they are made once more.
+  seed_dropout();
+  try {
+    for (int64_t micro = 0; micro < micro_batches(); ++micro) {
+      prepare(micro);
+      predict();
+      const NamedTensors named = in_backward_order(micro_.loss, parameters());
+      std::vector<at::Tensor> tensors;
+      for (const auto& [name, tensor] : named) tensors.push_back(tensor);
+      const auto gradients = torch::autograd::grad({root_of(micro_.loss)}, tensors);
+      for (size_t i = 0; i < named.size(); ++i) {
+        if (!all_finite(gradients[i])) return "gradient of " + named[i].first;
+      }
     }
+  } catch (const std::exception&) {  // for want of memory, say: the means are left
   }
-  const auto last = std::find_if(found.rbegin(), found.rend(),
-                                 [](const std::string& one) { return !one.empty(); });
-  return last == found.rend() ? "norm of the gradients" : *last;
+  return "";
 }
 
 std::string Trainer::own_non_finite() {
@@ -486,7 +494,29 @@ std::string Trainer::own_non_finite() {
                                 [](const at::Tensor& loss) { return !all_finite(loss); });
   if (pipeline_) return bad != losses_.end() ? "loss" : gradient_of_stage_not_finite();
   if (bad != losses_.end()) return not_finite_in_forward(bad - losses_.begin());
-  return gradient_not_finite();
+  return own_gradient_not_finite();
+}
+
+std::string Trainer::first_non_finite() {
+  if (!options_.group) return own_non_finite();
+  std::vector<std::string> found = options_.group->exchange(own_non_finite());
+  const bool differ =
+      std::adjacent_find(found.begin(), found.end(), std::not_equal_to<>()) != found.end();
+  for (size_t rank = 0; differ && !pipeline_ && rank < found.size(); ++rank) {
+    if (!found[rank].empty()) found[rank] += " on rank " + std::to_string(rank);
+  }
+  // In the order of a step: what is not finite in a forward pass makes gradients of all ranks so.
+  for (const char* kind : {"weight ", "input ", "output ", "prediction", "loss"}) {
+    for (const std::string& one : found) {
+      if (one.starts_with(kind)) return one;
+    }
+  }
+  // In a pipeline gradients of the last stage come first.
+  if (pipeline_) std::reverse(found.begin(), found.end());
+  for (const std::string& one : found) {
+    if (!one.empty()) return one;
+  }
+  return pipeline_ ? "norm of the gradients" : gradient_not_finite();
 }
 
 bool Trainer::gradients_finite(const StepRecord& record) const {

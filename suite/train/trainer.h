@@ -43,7 +43,7 @@ class NonFinite : public std::runtime_error {
   /// images", "output of aten::mul in forward" (where there are several, "of micro-batch 1 of 2";
   /// "loss" or "prediction" where the forward pass, repeated, is finite), "gradient of
   /// mid.conv.weight", or "norm of the gradients" where each of them is finite and their norm is
-  /// not.
+  /// not. Where ranks share a batch and differ in it, "on rank 1" follows.
   [[nodiscard]] const std::string& tensor() const { return tensor_; }
 
  private:
@@ -217,6 +217,7 @@ class Trainer {
   [[nodiscard]] std::string not_finite_in_forward(int64_t micro);
   [[nodiscard]] std::string operator_not_finite(int64_t micro);
   [[nodiscard]] std::string gradient_not_finite() const;
+  [[nodiscard]] std::string own_gradient_not_finite();
 
   Definition definition_;
   TrainerOptions options_;

@@ -1,6 +1,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -414,6 +417,67 @@ TEST(RanksTrain, on_samples_whose_pictures_times_and_noise_are_those_of_the_whol
   EXPECT_TRUE(at::equal(at::cat({first.timesteps, second.timesteps}), whole.timesteps));
   EXPECT_TRUE(at::equal(at::cat({first.noise, second.noise}), whole.noise));
   EXPECT_FALSE(at::equal(first.noise, second.noise));
+}
+
+/// Returns how a trainer names the first non-finite tensor of a step that `spoil` broke.
+std::string first_non_finite(const Definition& definition, TrainerOptions options,
+                             const std::function<void(const NamedTensors&)>& spoil) {
+  const TinySession session(definition, options);
+  spoil(session.trainer->parameters());
+  try {
+    (void)session.trainer->step();
+    return "none";
+  } catch (const NonFinite& error) {
+    return error.tensor();
+  }
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+void make_gradient_infinite(const at::Tensor& parameter) {
+  parameter.register_hook([](const at::Tensor& gradient) { return gradient * kInfinity; });
+}
+
+/// One text for each place where a number can overflow: in the loss and in a gradient of rank 1, in
+/// a weight of all ranks, and in the norm of gradients that are finite.
+const test::NamedJob kOverflows{
+    "overflows", [](const Rank& rank, const Words& /*words*/, const std::string& out) {
+      const Definition definition = tiny_definition();
+      const TrainerOptions options = options_in(Group::join(rank, kLimit), "fp32");
+      TrainerOptions spoiled = options;
+      if (rank.rank == 1) spoiled.fault.loss_factor = kInfinity;
+      std::string found = first_non_finite(definition, spoiled, [](const auto&) {}) + "\n";
+      found += first_non_finite(definition, options,
+                                [&](const NamedTensors& parameters) {
+                                  if (rank.rank == 1) make_gradient_infinite(parameters[3].second);
+                                }) +
+               "\n";
+      found += first_non_finite(definition, options,
+                                [](const NamedTensors& parameters) {
+                                  parameters[3].second.detach().fill_(kInfinity);
+                                }) +
+               "\n";
+      found +=
+          first_non_finite(definition, options,
+                           [](const NamedTensors& parameters) {
+                             parameters[3].second.register_hook([](const at::Tensor& gradient) {
+                               return at::full_like(gradient, 3e38F);
+                             });
+                           }) +
+          "\n";
+      put_bytes(out + "/found", found);
+    }};
+
+TEST(RanksTrain, and_name_the_rank_on_which_a_number_overflowed_first) {
+  Ranks ranks(2, "overflows");
+  for (int64_t rank = 0; rank < 2; ++rank) ranks.start(rank);
+  EXPECT_EQ(ranks.wait(), (std::vector<int>{0, 0})) << ranks.words_of(0) << ranks.words_of(1);
+  const std::string third = TinySession(tiny_definition()).trainer->parameters()[3].first;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(test::file_bytes(ranks.out(rank) + "/found"),
+              "output of aten::mul in forward on rank 1\ngradient of " + third +
+                  " on rank 1\nweight " + third + "\nnorm of the gradients\n");
+  }
 }
 
 /// A training through c10d's Reducer as the only rank, and the same one without ranks.
