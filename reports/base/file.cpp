@@ -244,12 +244,16 @@ void write_file_atomically(const std::filesystem::path& path,
   StagedFile(file, pieces).put_in_place();
 }
 
+void require_no_folder(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (path.has_filename() && !std::filesystem::is_directory(path, unknown)) return;
+  throw bad_input(path.string(), "", "a folder", "a file, there or not");
+}
+
 void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  require_no_folder(path);
   struct stat status {};
   const bool there = stat(path.c_str(), &status) == 0;
-  if ((there && S_ISDIR(status.st_mode)) || !path.has_filename()) {
-    throw bad_input(path.string(), "", "a folder", "a file, there or not");
-  }
   const bool has_other_names =
       there && S_ISREG(status.st_mode) && status.st_nlink > 1 && own_stream_at(path) < 0;
   if (has_other_names) return write_over(path, pieces);

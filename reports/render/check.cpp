@@ -323,6 +323,10 @@ void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
       if (lost != nullptr && entry.path().filename() == "suite.json") {
         add_lost_of_suite(folder, *lost);
       }
+      std::error_code unknown;
+      if (lost != nullptr && entry.is_symlink(unknown) && !entry.exists(unknown)) {
+        lost->push_back({entry.path().string(), kLost, std::string(kLinkToNothing)});
+      }
       const bool folder_of_runs = !entry.is_symlink() && entry.is_directory();
       if (!folder_of_runs || is_of_a_replacement(entry.path())) continue;
       if (lost != nullptr && is_begun_run(entry.path())) {
@@ -367,7 +371,8 @@ std::vector<fs::path> result_folders(const fs::path& path, std::vector<Finding>*
   const size_t lost_before = lost == nullptr ? 0 : lost->size();
   add_result_folders(path, folders, lost);
   if (folders.empty() && (lost == nullptr || lost->size() == lost_before)) {
-    throw bad_input(path.string(), "", "no result.json in it or below it", kAccepted);
+    throw bad_input(path.string(), "",
+                    is_begun_run(path) ? kBegun : "no result.json in it or below it", kAccepted);
   }
   std::sort(folders.begin(), folders.end());
   return folders;

@@ -94,10 +94,16 @@ std::unique_ptr<reports::FolderLock> lock_of(const CommandLine& line) {
 /// empty without --out.
 fs::path new_file(const CommandLine& line, const char* name) {
   if (line.options.run.out.empty()) return {};
-  const fs::path file = fs::path(line.options.run.out) / name;
-  if (fs::exists(file) && !line.options.run.force) {
-    throw bad_input("--out", "", file.string() + " exists",
-                    "a new folder, or --force to replace it");
+  const fs::path folder = line.options.run.out;
+  const fs::path file = folder / name;
+  std::error_code unknown;
+  const bool taken = fs::exists(file, unknown) ||
+                     (fs::is_directory(folder, unknown) && !fs::is_empty(folder, unknown));
+  if (taken && !line.options.run.force) {
+    throw bad_input(
+        "--out", "",
+        fs::exists(file) ? file.string() + " exists" : folder.string() + " is not an empty folder",
+        "a new folder, or --force to replace it");
   }
   reports::make_folder(file.parent_path());
   return file;

@@ -1,3 +1,4 @@
+#include "reports/base/file.h"
 #include "suite/cli/commands.h"
 
 #include <fmt/format.h>
@@ -138,6 +139,7 @@ Answer fit_batches(const CommandLine& line) {
   }
   const int64_t memory_bytes = *line.options.memory_bytes;
   require_benchmark("fit", options.id);
+  if (!line.options.run.out.empty()) reports::require_no_folder(line.options.run.out);
   const std::vector<PlannedRun> plans = plan_runs(options);
   for (const PlannedRun& plan : plans) require_countable_batch(plan.spec);
   using reports::Align;

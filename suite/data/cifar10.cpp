@@ -161,6 +161,9 @@ fs::path batches_folder(const fs::path& folder) {
     const std::string found = what_is_in(place);
     if (!found.empty()) throw bad_input(where, "", found, kNeeded);
   }
+  if (reports::why_no_file(inner) == reports::kLinkToNothing) {
+    throw bad_input(inner.string(), "", std::string(reports::kLinkToNothing), kNeeded);
+  }
   return batches;
 }
 

@@ -37,6 +37,9 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
 /// networks have, and will be converted; `where` names their file.
 void tell_of_conversion(const NamedTensors& tensors, const std::string& where);
 
+/// Throws Error (bad input), which begins with `where`, for a tensor with a NaN or an infinity.
+void require_finite(const NamedTensors& tensors, const std::string& where);
+
 /// Copies `source` into `destination` by name, and converts between floating-point types. Throws
 /// Error, exit code 2, listing missing, unexpected and misshapen names, and those of whole numbers
 /// or booleans where real numbers are wanted, or the reverse.

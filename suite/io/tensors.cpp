@@ -183,6 +183,14 @@ void tell_of_conversion(const NamedTensors& tensors, const std::string& where) {
   }
 }
 
+void require_finite(const NamedTensors& tensors, const std::string& where) {
+  for (const auto& [name, tensor] : tensors) {
+    if (!at::isFloatingType(tensor.scalar_type())) continue;
+    if (at::isfinite(tensor.to(at::kFloat)).all().item<bool>()) continue;
+    throw bad_input(where, name, "values that are not finite", "numbers");
+  }
+}
+
 void copy_by_name(const NamedTensors& source, const NamedTensors& destination,
                   const std::string& where) {
   const auto pairs = match(source, destination, where);

@@ -30,13 +30,6 @@ void check_types(const NamedTensors& tensors, const std::string& path) {
   }
 }
 
-void check_finite(const NamedTensors& tensors, const std::string& path) {
-  for (const auto& [name, tensor] : tensors) {
-    if (at::isfinite(tensor).all().item<bool>()) continue;
-    throw bad_input(path, name, "values that are not finite", "numbers");
-  }
-}
-
 NamedTensors wanted_tensors() {
   NamedTensors tensors;
   for (const auto& [name, shape] : tensor_shapes()) tensors.emplace_back(name, at::empty(shape));
@@ -101,7 +94,7 @@ Weights weights_of(const SafetensorsFile& file, const std::string& path) {
   tell_of_conversion(file.tensors, path);
   copy_by_name(file.tensors, weights.tensors, path);
   check_types(file.tensors, path);
-  check_finite(weights.tensors, path);
+  require_finite(weights.tensors, path);
   weights.tensors_sha256 = sha256_by_name(weights.tensors);
   const std::string converted = recorded(file, "tensors_sha256");
   if (!converted.empty() && converted != weights.tensors_sha256) {

@@ -513,6 +513,13 @@ TEST_F(CheckFolder, finds_a_suites_report_whose_text_was_changed) {
   EXPECT_TRUE(starts(listed(check(suite)), "report: it was changed or is stale: line 1 is"));
 }
 
+TEST_F(CheckFolder, names_a_link_to_nothing_among_results) {
+  make_folder(folder_ / "set" / "a");
+  write_result(folder_ / "set" / "a" / "result.json", minimal_result());
+  fs::create_symlink(folder_ / "unmounted", folder_ / "set" / "b");
+  EXPECT_EQ(listed(check(folder_ / "set")), "lost: a link to nothing\n");
+}
+
 TEST_F(CheckFolder, without_a_result_is_bad_input) {
   fs::remove(folder_ / "result.json");
   try {
@@ -520,6 +527,8 @@ TEST_F(CheckFolder, without_a_result_is_bad_input) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("it was begun and left no result"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -108,6 +109,15 @@ TEST(AbCommand, refuses_what_is_no_program_or_revision_before_anything_is_built_
   const test::Finished built = noisemark({"ab", "gmm16-ho", "--a-ref=HEAD", "--b-ref=nosuch"});
   EXPECT_EQ(built.code, 2) << built.both();
   EXPECT_EQ(built.err.find("building"), std::string::npos) << built.err;
+}
+
+TEST(AbCommand, writes_beside_no_file_of_somebody_else) {
+  const test::TemporaryFolder folder;
+  const std::string out = folder.path().string();
+  std::ofstream(folder.path() / "notes.txt") << "mine";
+  expect_bad_input(
+      {"ab", "gmm16-ho", "--a=x", "--b=x", "--out=" + out},
+      "--out: " + out + " is not an empty folder (a new folder, or --force to replace it)");
 }
 
 TEST(AbCommand, passes_on_why_a_build_cannot_train) {

@@ -83,6 +83,9 @@ TEST(Fit, says_that_not_even_one_image_fits) {
 
 TEST(Fit, writes_the_table_to_a_file) {
   const test::TemporaryFolder folder;
+  const test::Finished refused = fit({"--memory", "64KiB", "--out", folder.path().string()});
+  EXPECT_EQ(refused.code, 2) << refused.both();
+  EXPECT_EQ(refused.err.find("step"), std::string::npos) << "before any work: " << refused.err;
   const std::filesystem::path file = folder.path() / "fit.md";
   const test::Finished result = fit({"--memory", "64KiB", "--out", file.string()});
   EXPECT_EQ(result.code, 1) << result.both();

@@ -214,6 +214,13 @@ TEST(Cifar10, names_a_missing_file) {
   expect_refused(folder.path(), path.string() + ": cannot be read: a link to nothing" + kAccepted);
 }
 
+TEST(Cifar10, names_a_folder_that_is_a_link_to_nothing) {
+  const TemporaryFolder folder;
+  const auto path = (folder.path() / kFolder).parent_path();
+  std::filesystem::create_symlink("nowhere", path);
+  expect_refused(folder.path(), path.string() + ": a link to nothing" + kNeeded);
+}
+
 TEST(Cifar10, names_a_truncated_file_and_its_size) {
   const TemporaryFolder folder;
   write_all(folder);

@@ -72,6 +72,17 @@ TEST(CopyByName, names_a_beginning_that_a_wrapper_has_put_before_every_name) {
   EXPECT_EQ(refused({{"c.w", x}, {"d.w", x}}).find("begins"), std::string::npos);
 }
 
+TEST(RequireFinite, names_the_tensor_that_is_not) {
+  const at::Tensor bad = at::ones({3}, at::kBFloat16);
+  bad[1] = INFINITY;
+  EXPECT_EQ(outcome([&] {
+              require_finite({{"a", at::ones({2})}, {"b", bad}}, "w.safetensors");
+            }).second,
+            "w.safetensors: b: values that are not finite (numbers)");
+  EXPECT_NO_THROW(
+      require_finite({{"a", at::ones({2})}, {"n", at::ones({2}, at::kLong)}}, "w.safetensors"));
+}
+
 TEST(CopyByName, takes_no_whole_numbers_or_booleans_for_weights_and_no_weights_for_them) {
   const at::Tensor weight = at::zeros({2});
   const at::Tensor count = at::zeros({2}, at::kLong);
