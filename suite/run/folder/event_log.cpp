@@ -1,6 +1,9 @@
 #include "suite/run/folder/event_log.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "suite/train/adam.h"
 
 namespace noisemark::suite {
 namespace {
@@ -37,8 +40,9 @@ void EventLog::init_start(const Definition& definition, uint64_t seed) {
   point("eval_samples", definition.eval.samples);
   const OptimizerConfig& optimizer = definition.optimizer;
   point("opt_name", optimizer.name);
-  point("opt_base_learning_rate", optimizer.lr);
-  point("opt_learning_rate_warmup_steps", optimizer.warmup_steps);
+  const RateScale scale = rate_scale(definition);
+  point("opt_base_learning_rate", optimizer.lr * scale.factor);
+  point("opt_learning_rate_warmup_steps", std::max(optimizer.warmup_steps, scale.warmup_steps));
   point("opt_adam_beta_1", optimizer.beta1);
   point("opt_adam_beta_2", optimizer.beta2);
   point("opt_adam_epsilon", optimizer.eps);
