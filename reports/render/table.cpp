@@ -421,8 +421,14 @@ bool is(const SweepRow& row, ExitCode code) {
   return row.exit_code == static_cast<int>(code);
 }
 
+/// No run was made of values that exclude each other.
+bool is_possible(const SweepRow& row) {
+  return row.result || !is(row, ExitCode::kPass);
+}
+
 std::string verdict_of(const SweepRow& row) {
   if (!row.exit_code) return "not started";
+  if (!is_possible(row)) return "not possible";
   if (row.result && is(row, ExitCode::kPass)) return verdict_cell(*row.result);
   const std::string words = row.result                        ? verdict_cell(*row.result)
                             : is(row, ExitCode::kOutOfMemory) ? "OUT OF MEMORY"
@@ -467,17 +473,20 @@ std::string headline(const Sweep& sweep) {
     return std::count_if(sweep.rows.begin(), sweep.rows.end(), holds);
   };
   const auto custom = count(is_custom);
-  const auto passed = count([](const SweepRow& row) { return is(row, ExitCode::kPass); }) - custom;
+  const auto impossible = std::ssize(sweep.rows) - count(is_possible);
+  const auto ended = count([](const SweepRow& row) { return is(row, ExitCode::kPass); });
+  const auto passed = ended - custom - impossible;
   const auto full = count([](const SweepRow& row) { return is(row, ExitCode::kOutOfMemory); });
+  const auto cells = std::ssize(sweep.rows) - impossible;
   const auto waiting = count([](const SweepRow& row) { return !row.exit_code; });
-  const auto failed = std::ssize(sweep.rows) - passed - custom - full - waiting;
-  const auto cells = std::ssize(sweep.rows);
+  const auto failed = cells - passed - custom - full - waiting;
   std::string text = custom == cells && custom > 0
                          ? fmt::format("{} of {} cells ended", custom, cells)
                          : fmt::format("{} of {} cells passed", passed, cells);
   if (full > 0) text += fmt::format(", {} ran out of memory", full);
   if (failed > 0) text += fmt::format(", {} did not pass", failed);
   if (waiting > 0) text += fmt::format(", {} not started", waiting);
+  if (impossible > 0) text += fmt::format(", {} not possible", impossible);
   if (custom > 0) {
     text += fmt::format(", {} custom (no gate failed, and the benchmark's do not apply)", custom);
   }

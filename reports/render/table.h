@@ -84,7 +84,7 @@ struct SweepRow {
   std::string name;                 ///< name of its folder
   std::vector<std::string> values;  ///< one for each key of the sweep
   std::optional<Result> result;     ///< the result that it left
-  std::optional<int> exit_code;     ///< empty: it was not begun
+  std::optional<int> exit_code;     ///< empty: not begun; 0 without a result: it cannot be
   std::string words;                ///< reason why it left no result
 };
 

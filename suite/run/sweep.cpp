@@ -24,6 +24,7 @@
 #include "suite/config/keys.h"
 #include "suite/probes/convolutions.h"
 #include "suite/run/folder/output_folder.h"
+#include "suite/run/ranks.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/spec/run_spec.h"
@@ -267,12 +268,29 @@ namespace fs = std::filesystem;
 struct PlannedCell {
   SweepCell cell;
   SeriesRun run;
+  bool possible;
 };
 
-PlannedCell planned(const SweepCell& cell) {
-  PlannedCell result{cell, {cell.name, cell.options, {}, cell.environment}};
+bool is_axis(const std::vector<SweepAxis>& axes, std::string_view key) {
+  return std::any_of(axes.begin(), axes.end(),
+                     [&](const SweepAxis& axis) { return axis.key == key; });
+}
+
+/// False where the axes combine a stage of a pipeline with nothing to be divided: each value is
+/// right beside another one of the other axis.
+bool is_possible(const RunOptions& options, const std::vector<SweepAxis>& axes) {
+  if (!is_axis(axes, "pipeline")) return true;
+  if (options.pipeline == "none") return !options.micro_batches;
+  return options.ranks > 1 || !is_axis(axes, "ranks");
+}
+
+PlannedCell planned(const SweepCell& cell, const std::vector<SweepAxis>& axes) {
+  PlannedCell result{
+      cell, {cell.name, cell.options, {}, cell.environment}, is_possible(cell.options, axes)};
   try {
-    result.run.plan = plan_runs(cell.options).front();
+    const std::vector<PlannedRun> plans = plan_runs(cell.options);
+    if (!result.possible) require_possible(cell.options, plans, {});
+    result.run.plan = plans.front();
   } catch (const Error& error) {
     result.run.refused = error.code();
     result.run.refusal = error.what();
@@ -283,7 +301,7 @@ PlannedCell planned(const SweepCell& cell) {
 std::vector<PlannedCell> planned_cells(const RunOptions& options,
                                        const std::vector<SweepAxis>& axes) {
   std::vector<PlannedCell> cells;
-  for (const SweepCell& cell : sweep_cells(options, axes)) cells.push_back(planned(cell));
+  for (const SweepCell& cell : sweep_cells(options, axes)) cells.push_back(planned(cell, axes));
   const bool any = std::any_of(cells.begin(), cells.end(),
                                [](const PlannedCell& cell) { return cell.run.plan.has_value(); });
   if (!any) throw Error(cells.front().run.refused, cells.front().run.refusal);
@@ -300,7 +318,9 @@ const PlannedRun& first_plan(const std::vector<PlannedCell>& cells) {
 SeriesEnd run_cells(const std::string& title, const std::vector<PlannedCell>& cells,
                     const fs::path& out, bool resume) {
   std::vector<SeriesRun> runs;
-  for (const PlannedCell& cell : cells) runs.push_back(cell.run);
+  for (const PlannedCell& cell : cells) {
+    if (cell.possible) runs.push_back(cell.run);
+  }
   return run_series({title}, runs, out, resume);
 }
 
@@ -312,16 +332,19 @@ reports::Sweep sweep_of(const std::string& title, const std::vector<SweepAxis>& 
   sweep.title = title;
   for (const SweepAxis& axis : axes) sweep.keys.push_back(axis.key);
   const auto runs = reports::suite_runs(out, reports::read_suite(out).value());
-  for (size_t i = 0; i < cells.size(); ++i) {
+  size_t i = 0;
+  for (const auto& [cell, run, possible] : cells) {
     reports::SweepRow row;
-    row.name = cells[i].cell.name;
-    row.values = cells[i].cell.values;
-    if (end.codes[i]) row.exit_code = static_cast<int>(*end.codes[i]);
-    if (runs[i].lost.empty()) {
-      row.result = reports::read_result(out / row.name / "result.json");
+    row.name = cell.name;
+    row.values = cell.values;
+    row.words = run.refusal;
+    if (!possible) {
+      row.exit_code = static_cast<int>(ExitCode::kPass);
     } else {
-      const std::string& refusal = cells[i].run.refusal;
-      row.words = refusal.empty() ? runs[i].lost : refusal;
+      if (end.codes[i]) row.exit_code = static_cast<int>(*end.codes[i]);
+      const std::string& lost = runs[i++].lost;
+      if (lost.empty()) row.result = reports::read_result(out / row.name / "result.json");
+      if (row.words.empty()) row.words = lost;
     }
     sweep.rows.push_back(std::move(row));
   }

@@ -57,7 +57,8 @@ struct SweepCommand {
 /// into `out/KEY=VALUE[,KEY=VALUE...]`. Prints the command's page, a table with a row for every
 /// cell, which is also written to `out/NAME.md`, and its figures to NAME.json; suite.json and
 /// report.md are those of any several runs. A cell that cannot be planned or fails is a row with
-/// its exit code, and the others go on. Returns the worst exit code, of the page too, where out of
+/// its exit code, and the others go on. A cell whose values exclude each other (a pipeline of one
+/// rank) is a row without a run. Returns the worst exit code, of the page too, where out of
 /// memory counts as a pass: a sweep is made to find where that is. Throws Error, exit code 2, where
 /// the options cannot be had together or not one cell can be planned, and as run_series() does.
 [[nodiscard]] ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes,

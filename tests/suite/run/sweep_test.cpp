@@ -224,6 +224,30 @@ TEST(Sweep, has_a_run_and_a_row_for_every_combination) {
   EXPECT_TRUE(has(run_noisemark({"table", out.string()}).out, "batch=4,mode=echo"));
 }
 
+TEST(Sweep, of_ranks_and_pipelines_passes_and_shows_which_of_them_cannot_be) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished sweep =
+      run_noisemark(with(timed_sweep(out, {"ranks=1,2", "pipeline=none,1f1b"}), {"--threads=1"}));
+  EXPECT_EQ(sweep.code, 0) << sweep.both();
+  const std::string table = file_bytes(out / "sweep.md");
+  EXPECT_TRUE(has(table, "3 of 3 cells ended, 1 not possible, 3 custom (")) << table;
+  const Texts rows = rows_of(table);
+  ASSERT_GE(rows.size(), 4U) << table;
+  EXPECT_TRUE(rows[0].starts_with("|1|none|CUSTOM|")) << rows[0];
+  EXPECT_TRUE(rows[1].starts_with("|1|1f1b|not possible|–|")) << rows[1];
+  EXPECT_TRUE(rows[2].starts_with("|2|none|CUSTOM|")) << rows[2];
+  EXPECT_TRUE(rows[3].starts_with("|2|1f1b|CUSTOM|")) << rows[3];
+  EXPECT_TRUE(has(table, "- `ranks=1,pipeline=1f1b`: --pipeline: 1f1b for one process")) << table;
+  EXPECT_TRUE(has(table, "## Scaling")) << table;
+  EXPECT_EQ(result_in(out / "ranks=1,pipeline=none").ranks.size(), 0U);
+  EXPECT_EQ(result_in(out / "ranks=2,pipeline=none").ranks.size(), 2U);
+  EXPECT_EQ(result_in(out / "ranks=2,pipeline=1f1b").identity.pipeline, "1f1b");
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+  // Without an axis of ranks a pipeline is what the user asks for, and not had by one process.
+  EXPECT_EQ(run_noisemark(timed_sweep(folder.path() / "one", {"pipeline=none,1f1b"})).code, 2);
+}
+
 TEST(Sweep, goes_on_after_a_cell_that_fails_and_ends_with_its_exit_code) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
