@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -6,13 +7,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "reports/result/gate.h"
+#include "suite/data/dataset.h"
 #include "suite/io/safetensors.h"
+#include "suite/run/spec/plan.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -278,47 +282,71 @@ TEST(RunByRanks, continue_what_another_number_of_ranks_began) {
   }
 }
 
+/// The ends of two ranks with these command lines, as torchrun would start them.
+std::vector<Finished> started_by_others(const std::vector<Texts>& commands) {
+  const std::string port = std::to_string(20'000 + getpid() % 10'000);
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const Texts& command : commands) {
+    const std::string rank = std::to_string(ranks.size());
+    ranks.push_back(std::make_unique<Process>(command, test::Variables{{"RANK", rank},
+                                                                       {"LOCAL_RANK", rank},
+                                                                       {"WORLD_SIZE", "2"},
+                                                                       {"MASTER_ADDR", "127.0.0.1"},
+                                                                       {"MASTER_PORT", port}}));
+  }
+  std::vector<Finished> ends;
+  for (const auto& rank : ranks) ends.push_back(rank->wait());
+  return ends;
+}
+
 TEST(RunByRanks, takes_ranks_that_were_started_by_others) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  const std::string port = std::to_string(20'000 + getpid() % 10'000);
-  std::vector<std::unique_ptr<Process>> ranks;
-  for (const char* rank : {"0", "1"}) {
-    ranks.push_back(std::make_unique<Process>(noisemark_command(timed_only(out)),
-                                              test::Variables{{"RANK", rank},
-                                                              {"LOCAL_RANK", rank},
-                                                              {"WORLD_SIZE", "2"},
-                                                              {"MASTER_ADDR", "127.0.0.1"},
-                                                              {"MASTER_PORT", port}}));
-  }
-  for (const auto& rank : ranks) {
-    const Finished run = rank->wait();
+  const Texts command = noisemark_command(timed_only(out));
+  for (const Finished& run : started_by_others({command, command})) {
     EXPECT_EQ(run.code, 0) << run.both();
   }
   EXPECT_EQ(result_in(out).ranks.size(), 2U);
   EXPECT_NE(result_in(out).repeat_command.find("--ranks 2"), std::string::npos);
 }
 
-TEST(RunByRanks, refuses_ranks_of_different_definitions) {
+TEST(RunByRanks, refuses_ranks_of_different_definitions_or_programs) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  const std::string port = std::to_string(30'000 + getpid() % 10'000);
-  std::vector<std::unique_ptr<Process>> ranks;
-  for (const char* rank : {"0", "1"}) {
-    const Texts run =
-        with(timed_only(out), {"--set", std::string("optimizer.lr=0.00") + rank + "1"});
-    ranks.push_back(std::make_unique<Process>(noisemark_command(run),
-                                              test::Variables{{"RANK", rank},
-                                                              {"LOCAL_RANK", rank},
-                                                              {"WORLD_SIZE", "2"},
-                                                              {"MASTER_ADDR", "127.0.0.1"},
-                                                              {"MASTER_PORT", port}}));
+  const Texts same = noisemark_command(timed_only(out));
+  const Texts defined = noisemark_command(with(timed_only(out), {"--set", "optimizer.lr=0.002"}));
+  Texts built = same;
+  built.front() = (folder.path() / "noisemark").string();
+  fs::copy_file(same.front(), built.front());
+  std::ofstream(built.front(), std::ios::app) << '.';
+  for (const auto& [other, what] : std::vector<std::pair<Texts, std::string>>{
+           {defined, "definition, SHA-256"}, {built, "program, SHA-256"}}) {
+    const std::vector<Finished> ends = started_by_others({same, other});
+    EXPECT_EQ(ends[0].code, 3) << ends[0].both();
+    EXPECT_NE(ends[0].err.find("noisemark: " + what + ": "), std::string::npos) << ends[0].err;
+    EXPECT_NE(ends[0].err.find(" on rank 1, "), std::string::npos) << ends[0].err;
+    EXPECT_EQ(ends[1].code, 3) << ends[1].both();
+    EXPECT_FALSE(fs::exists(out / "result.json"));
   }
-  const Finished first = ranks[0]->wait();
-  EXPECT_EQ(first.code, 3);
-  EXPECT_NE(first.err.find("definition, SHA-256"), std::string::npos) << first.err;
-  EXPECT_EQ(ranks[1]->wait().code, 3);
-  EXPECT_FALSE(fs::exists(out / "result.json"));
+}
+
+/// Threads are part of the identity: by default ranks share those of the machine.
+TEST(Ranks, share_the_threads_of_the_machine_where_none_are_given) {
+  at::set_num_threads(4);
+  RunOptions options;
+  options.id = "gmm16@cpu";
+  options.device = "cpu";
+  const auto threads = [&](int64_t ranks) {
+    options.ranks = ranks;
+    const PlannedRun plan = plan_runs(options).front();
+    return identity_of(plan, *open_dataset(plan.spec.definition, "")).threads;
+  };
+  EXPECT_EQ(threads(1), 4);
+  EXPECT_EQ(threads(2), 2);
+  EXPECT_EQ(threads(3), 1);
+  EXPECT_EQ(threads(8), 1) << "a rank without a thread does nothing";
+  options.threads = 3;
+  EXPECT_EQ(threads(2), 3) << "those that are given are of each rank";
 }
 
 TEST(RunByRanks, refuses_what_ranks_cannot_do) {
