@@ -338,9 +338,11 @@ void prepare_quality(const RunOptions& options, const fs::path& out) {
 ExitCode say_quality(const RunOptions& options, const fs::path& out) {
   const auto study = reports::write_suite_quality(out, options.looks);
   if (!study) return ExitCode::kPass;
-  reports::print_out(
-      fmt::format("{} ({})\n", reports::quality_line(*study), (out / "quality.md").string()));
-  return reports::exit_code_of(*study);
+  const ExitCode code = reports::exit_code_of(*study);
+  reports::print_out(fmt::format("{} ({}; `noisemark quality {}` exits with {})\n",
+                                 reports::quality_line(*study), (out / "quality.md").string(),
+                                 out.string(), static_cast<int>(code)));
+  return code;
 }
 
 bool is_there_to_judge(const std::vector<PlannedRun>& plans) {

@@ -137,6 +137,9 @@ class Seeds {
                    "--no-memory",
                    "--no-profile",
                    "--no-certificate"};
+    return with_sets(words, more);
+  }
+  static Words with_sets(Words words, const Words& more) {
     for (const char* set : {"train.steps=4", "train.batch=4", "eval.samples=8", "eval.every=2"}) {
       words.insert(words.end(), {"--set", set});
     }
@@ -223,8 +226,10 @@ class Seeds {
   /// profile's own, and one of a GPU.
   void make_profile() const {
     fs::copy(folder_ / "run", folder_ / "profiled", fs::copy_options::recursive);
-    make({"profile", "gmm16", "--device", "cpu", "--threads", "1", "--steps", "1", "--set",
-          "train.batch=4", "--out", text("profiled/profile")});
+    // Of the run's own work, so that its sentence of what limits it is made.
+    make(with_sets({"profile", "gmm16", "--device", "cpu", "--threads", "1", "--steps", "1"},
+                   {"--set", "sample.sampler=ddim", "--set", "sample.ddim_steps=2", "--set",
+                    "sample.count=4", "--out", text("profiled/profile")}));
     make({"report", text("profiled"), "--base", text("again")});
     fs::copy_file(folder_ / "profiled/profile/trace.json.gz", folder_ / "trace.json.gz");
     std::string events;

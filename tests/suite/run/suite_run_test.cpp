@@ -231,6 +231,8 @@ TEST(SuiteRun, of_several_seeds_under_several_modes_is_judged) {
   ASSERT_EQ(run.code, 0) << run.both();
   EXPECT_NE(run.out.find("quality: PASS. Gates: 1 PASS. Certificates: 1 PASS ("), std::string::npos)
       << run.out;
+  EXPECT_TRUE(run.out.ends_with("; `noisemark quality " + out.string() + "` exits with 0)\n"))
+      << run.out;
   for (const char* name : {"none-plain-fp32-seed5", "none-plain-fp32-seed6",
                            "echo-plain-fp32-seed5", "echo-plain-fp32-seed6"}) {
     EXPECT_EQ(result_in(out / "gmm16@cpu" / name).seeds.base,
@@ -262,6 +264,9 @@ TEST(SuiteRun, holds_to_the_looks_that_were_declared_with_the_first) {
   const Finished first = run_noisemark(with(arguments, {"--looks", "1"}));
   EXPECT_NE(file_bytes(out / "quality.md").find("look 1 of 1 declared"), std::string::npos)
       << first.both();
+  EXPECT_EQ(first.code, 0) << "its own gates alone decide";
+  EXPECT_TRUE(first.out.ends_with("` exits with 4)\n")) << first.out;
+  EXPECT_EQ(run_noisemark({"quality", out.string()}).code, 4);
   const Finished other = run_noisemark(with(arguments, {"--resume", "--looks", "2"}));
   EXPECT_EQ(other.code, 2) << other.both();
   EXPECT_NE(other.err.find("--looks: 2 (1, as was declared"), std::string::npos) << other.err;
