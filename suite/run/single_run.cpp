@@ -130,6 +130,10 @@ void train_beside_none(RunState& run) {
   const SideBySide trained = train_side_by_side(run.session, run.watch);
   mode.overhead = overhead_of(trained);
   mode.certificate = certificate_of(trained, mode.lossless);
+  if (run.session.group != nullptr && mode.lossless) {
+    const std::string own = certificate_text(mode.certificate);
+    mode.certificate = certificate_of_ranks(mode.certificate, run.session.group->exchange(own));
+  }
   mode.gradient_error = gradient_error_of(trained);
   set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));
 }

@@ -14,6 +14,7 @@
 #include "memopt/treatment/treatment.h"
 #include "reports/base/sha256.h"
 #include "reports/compare/inference.h"
+#include "reports/result/memory_fields.h"
 
 namespace noisemark::suite {
 namespace {
@@ -228,6 +229,25 @@ reports::Certificate certificate_of(const SideBySide& trained, bool lossless) {
     certificate.words = "Not applied: the mode is not lossless; see its gradient error.";
   }
   return certificate;
+}
+
+std::string certificate_text(const reports::Certificate& own) {
+  return fmt::format("{}\n{}", reports::json::name_of(own.verdict), own.words);
+}
+
+reports::Certificate certificate_of_ranks(reports::Certificate own,
+                                          const std::vector<std::string>& texts) {
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    const size_t end = texts[rank].find('\n');
+    const std::string_view told = std::string_view(texts[rank]).substr(0, end);
+    for (const auto& [verdict, name] : reports::json::kNames<reports::Verdict>) {
+      if (name != told || verdict == reports::Verdict::kPass) continue;
+      own.verdict = verdict;
+      own.words = fmt::format("On rank {}: {}", rank, texts[rank].substr(end + 1));
+      return own;
+    }
+  }
+  return own;
 }
 
 reports::GradientError gradient_error_of(const SideBySide& trained) {

@@ -226,7 +226,7 @@ class Seeds {
   /// profile's own, and one of a GPU.
   void make_profile() const {
     fs::copy(folder_ / "run", folder_ / "profiled", fs::copy_options::recursive);
-    // Of the run's own work, so that its sentence of what limits it is made.
+    // It is of the run's own work, so that the report says what limits that.
     make(with_sets({"profile", "gmm16", "--device", "cpu", "--threads", "1", "--steps", "1"},
                    {"--set", "sample.sampler=ddim", "--set", "sample.ddim_steps=2", "--set",
                     "sample.count=4", "--out", text("profiled/profile")}));

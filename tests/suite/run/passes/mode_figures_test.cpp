@@ -72,6 +72,18 @@ TEST(Certificate, of_a_mode_that_makes_values_again_passes) {
   EXPECT_NE(proof.sha256[0], proof.sha256[1]) << "two steps are not the same step";
 }
 
+TEST(Certificate, of_ranks_is_that_of_the_first_which_did_not_pass) {
+  const reports::Certificate own = certificate_of(under_echo(), /*lossless=*/true);
+  const std::string passed = certificate_text(own);
+  reports::Certificate failed = own;
+  failed.verdict = reports::Verdict::kFail;
+  failed.words = "Differs from mode none after step 2, first in loss.";
+  EXPECT_EQ(certificate_of_ranks(own, {passed, passed}).words, own.words);
+  const reports::Certificate all = certificate_of_ranks(own, {passed, certificate_text(failed)});
+  EXPECT_EQ(all.verdict, reports::Verdict::kFail);
+  EXPECT_EQ(all.words, "On rank 1: Differs from mode none after step 2, first in loss.");
+}
+
 TEST(Certificate, is_of_steps_that_followed_a_plan) {
   EXPECT_EQ(under_echo().mode.not_followed, std::vector<std::string>(3));
   const memopt::PlannedModeReport& report = under_echo().mode_report;
