@@ -233,7 +233,10 @@ TreatmentPlan BlockOptions::plan(const std::vector<size_t>& chosen,
   for (size_t op = 0; op < graph_->operators.size(); ++op) {
     option_of.push_back(chosen[block_of_operator(static_cast<OperatorId>(op))]);
   }
-  return resolve(graph_, combined(option_of), overrides_of(option_of, held), *recipes_);
+  TreatmentPlan plan =
+      resolve(graph_, combined(option_of), overrides_of(option_of, held), *recipes_);
+  plan.looks_again = false;
+  return plan;
 }
 
 /// The values come in order, so each is inserted at the end.

@@ -200,7 +200,8 @@ bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held
       const bool attends = makes_logits_again(op);
       const bool flattens = saturates(op, other);
       const bool norm = normalizes(graph_, saver, other);
-      if (!attends && !flattens && !norm && !multiplies(op)) continue;
+      const bool again = tries_codecs_ || plan_.looks_again;
+      if (!attends && !norm && !(again && (flattens || multiplies(op)))) continue;
       if (attends && !is_of_logits(op, other)) {
         if (!may_round_beside_logits(op)) return true;
         continue;

@@ -89,6 +89,9 @@ struct TreatmentPlan {
   std::vector<std::shared_ptr<const Codec>> codecs;  ///< used above
   std::map<ValueId, CodecTrial> trials;  ///< by saved value and slice; the first saved value of a
                                          ///< storage stands for all of it
+  /// Passes after the one that verifies look at what products and activations saved, too. A look
+  /// takes memory, which no prediction has: a plan for a budget does without.
+  bool looks_again = true;
 };
 
 /// The figures of a plan, for reports; bytes count storages once and leave the model's out.
