@@ -152,13 +152,19 @@ at::Tensor range_of(const at::Tensor& x, int64_t dimension, int64_t elements, in
 at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x, int64_t elements,
                       int64_t turn) {
   if (is_softmax(saver)) {
-    const bool down = softmax_dimension(saver) % std::max<int64_t>(x.dim(), 1) == 0;
-    if (down && x.dim() < 2) return x;
-    return range_of(x, down ? 1 : 0, elements, turn).contiguous();
+    if (x.dim() < 2) return x;
+    const int64_t rows = (softmax_dimension(saver) + x.dim()) % x.dim();
+    at::Tensor part = x;
+    for (int64_t d = 0; d < x.dim(); ++d) {
+      if (d != rows) part = range_of(part, d, elements, turn);
+    }
+    return part.contiguous();
   }
   const bool attends = makes_logits_again(saver);
   const bool norm = is_norm(saver.name);
-  if (!attends && !norm && x.is_contiguous()) return range_of(x.view(-1), 0, elements, turn);
+  if (!attends && !norm && x.is_non_overlapping_and_dense()) {
+    return range_of(x.as_strided({x.numel()}, {1}), 0, elements, turn);
+  }
   const bool by_row = saver.name == "aten::native_layer_norm";
   at::Tensor sample = range_of(by_row ? rows_of(saver, x) : x, 0, elements, turn);
   if (attends) {

@@ -45,8 +45,8 @@ std::pair<std::string, double> most_to_win(const Roofline& roofline) {
                            [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
-/// "not sure, ...: ", where steps were much faster with the profiler than without, which it cannot
-/// do.
+/// "not sure, ...: ", where steps were much faster with the profiler, which only slows, than
+/// without.
 std::string noise_words(const ProfilerCost& cost) {
   constexpr double kFaster = 0.9;
   if (cost.ratio >= kFaster) return "";

@@ -245,7 +245,7 @@ struct Fields<Profile> {
       field("threads", &T::threads, "").at_least(1),
       field("batch", &T::batch, "").at_least(1),
       field("work", &T::work,
-            "in what a result agrees that is of this work, by path in result.json")
+            "what a run of the same work has too: its cell, and fields by path in result.json")
           .left_out_if_empty(),
       field("steps", &T::steps, "profiled and traced").at_least(1),
       field("shapes", &T::shapes, "inputs' shapes were recorded"),

@@ -46,8 +46,8 @@ class Page {
       "what was taken less what was given back. The table of operators is that of PyTorch's "
       "key_averages(). An operator of the forward pass and its gradient are joined by the number "
       "that autograd gives both. A layer has what its forward pass did and what its gradients "
-      "took; rows in parentheses have what no layer did in that phase of the step, which stands "
-      "under forward unless the phase is backward.\n";
+      "took; rows in parentheses have what no layer did in that phase. Their time stands under "
+      "forward, except that of the phase backward.\n";
 
   [[nodiscard]] bool has_device() const { return device_ns_ > 0; }
   [[nodiscard]] std::string ms(int64_t ns) const {

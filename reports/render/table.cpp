@@ -211,7 +211,7 @@ std::optional<double> rate_of(const Result& result) {
   return rate != nullptr && rate->value && *rate->value > 0 ? rate->value : std::nullopt;
 }
 
-/// A row that is alone with its definition has no other to be divided by.
+/// The rates of the rows of each definition, in their order.
 std::map<std::string, std::vector<double>> rates_by_definition(
     const std::vector<NamedResult>& results) {
   std::map<std::string, std::vector<double>> rates;
@@ -239,20 +239,27 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   for (const Trait& trait : traits) columns.push_back({trait.title, Align::kLeft, Fold::kIfAlike});
   MarkdownTable table(columns);
   const std::map<std::string, std::vector<double>> rates = rates_by_definition(results);
+  bool any_ratio = false;
   for (const NamedResult& named : results) {
     const auto alike = rates.find(comparable_key(named.result.identity));
     const bool has_ratio = alike != rates.end() && alike->second.size() > 1;
     const std::optional<double> rate = rate_of(named.result);
+    any_ratio = any_ratio || (has_ratio && rate);
     table.add_row(
         row_of(named, has_ratio && rate ? fmt::format("{:.3f}", *rate / alike->second.front()) : "",
                verdicts, traits));
   }
-  return table.text() +
-         "\nThe column \"/ first row\" divides by the first row of the same definition. The peak "
-         "is the most memory in one training step. Saved for backward is what the forward pass "
-         "leaves for the backward pass, not what a mode spares. A run is not steady where no end "
-         "of its warm-up was found. Runs that were made one after another also differ by what the "
-         "machine did meanwhile.\n" +
+  return fmt::format(
+             "{}\n{}The peak is the most memory in one training step. Saved for backward is what "
+             "the "
+             "forward pass leaves for the backward pass, not what a mode spares. A run is not "
+             "steady "
+             "where no end of its warm-up was found. Runs that were made one after another also "
+             "differ by what the machine did meanwhile.\n",
+             table.text(),
+             any_ratio ? "The column \"/ first row\" divides by the first row of the same "
+                         "definition. "
+                       : "") +
          settings_table(results, apart);
 }
 
@@ -394,11 +401,7 @@ std::string verdict_cell(const Result& result) {
 namespace {
 
 std::optional<double> rate_of(const SweepRow& row) {
-  if (!row.result) return std::nullopt;
-  const Metric* measured_rate = find_metric(*row.result, kRateMetric);
-  if (measured_rate == nullptr || !measured_rate->value || *measured_rate->value <= 0)
-    return std::nullopt;
-  return measured_rate->value;
+  return row.result ? rate_of(*row.result) : std::nullopt;
 }
 
 std::string time_ratio(const SweepRow& row, const SweepRow& first) {
@@ -421,14 +424,13 @@ bool is(const SweepRow& row, ExitCode code) {
   return row.exit_code == static_cast<int>(code);
 }
 
-/// No run was made of values that exclude each other.
 bool is_possible(const SweepRow& row) {
-  return row.result || !is(row, ExitCode::kPass);
+  return row.possible;
 }
 
 std::string verdict_of(const SweepRow& row) {
-  if (!row.exit_code) return "not started";
   if (!is_possible(row)) return "not possible";
+  if (!row.exit_code) return "not started";
   if (row.result && is(row, ExitCode::kPass)) return verdict_cell(*row.result);
   const std::string words = row.result                        ? verdict_cell(*row.result)
                             : is(row, ExitCode::kOutOfMemory) ? "OUT OF MEMORY"
@@ -459,7 +461,9 @@ std::string table_of(const Sweep& sweep) {
   }
   columns.push_back({"convolution workspace", Align::kRight});
   MarkdownTable table(columns);
-  for (const SweepRow& row : sweep.rows) table.add_row(cells_of(row, sweep.rows.front()));
+  const auto first = std::find_if(sweep.rows.begin(), sweep.rows.end(), is_possible);
+  const SweepRow& base = first == sweep.rows.end() ? sweep.rows.front() : *first;
+  for (const SweepRow& row : sweep.rows) table.add_row(cells_of(row, base));
   return table.text();
 }
 

@@ -80,6 +80,16 @@ RankRecord rank_from_json(std::string_view text, const std::string& where) {
   return record;
 }
 
+std::string to_json(const Certificate& certificate) {
+  return json::tree_of(certificate).dump();
+}
+
+Certificate certificate_from_json(std::string_view text, const std::string& where) {
+  Certificate certificate;
+  Reader(where).value(parse(text, where), certificate, Path{});
+  return certificate;
+}
+
 void write_result(const std::filesystem::path& path, const Result& result) {
   write_file_atomically(path, to_json(result));
 }

@@ -30,6 +30,9 @@ namespace noisemark::reports {
 /// checksum. Reading throws Error (bad input).
 [[nodiscard]] std::string to_json(const RankRecord& record);
 [[nodiscard]] RankRecord rank_from_json(std::string_view text, const std::string& where);
+/// The same for a certificate.
+[[nodiscard]] std::string to_json(const Certificate& certificate);
+[[nodiscard]] Certificate certificate_from_json(std::string_view text, const std::string& where);
 
 /// Throws Error (cannot write).
 void write_result(const std::filesystem::path& path, const Result& result);

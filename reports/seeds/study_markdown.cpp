@@ -125,9 +125,9 @@ std::string head(const QualityStudy& study) {
                   let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
   if (!study.rows.empty()) {
     text +=
-        "\nEach variant is compared with BASE, runs of the same seeds. A variant that rounds "
-        "gradients (`--reduce`) is compared with the same one without that; else one with a memory "
-        "mode with the same one under `none`; else one with `none-plain-fp32`.\n";
+        "\nEach variant is compared with BASE, runs of the same seeds: one that rounds gradients "
+        "(`--reduce`) with the same variant without that, any other under a memory mode with the "
+        "same variant under `none`, and the rest with `none-plain-fp32`.\n";
   }
   if (!study.reasons.empty()) text += '\n';
   for (const std::string& reason : study.reasons) text += fmt::format("- {}\n", plain(reason));
@@ -143,7 +143,7 @@ std::string_view next_words(QualityVerdict verdict, const Looks& looks) {
                  ? "INCONCLUSIVE, and no look is left: judge new seeds (--seed) in another folder."
                  : "INCONCLUSIVE: where the reasons leave it to more seeds, add them by the "
                    "command of the runs with a larger --seeds and --resume, and judge again; a "
-                   "mode that rounded nothing needs more steps.";
+                   "lossy mode that rounded nothing needs longer runs, not more seeds.";
     case QualityVerdict::kFail:
       return "FAIL: more seeds will not change it; the rows say what failed.";
     case QualityVerdict::kNotComparable:

@@ -90,19 +90,20 @@ std::unique_ptr<reports::FolderLock> lock_of(const CommandLine& line) {
   return out.empty() ? nullptr : std::make_unique<reports::FolderLock>(out);
 }
 
-/// Returns the file of that name in --out, which must not hold it yet, unless --force was given;
-/// empty without --out.
+/// Returns the file of that name in --out, which must be a new or empty folder unless --force was
+/// given; empty without --out.
 fs::path new_file(const CommandLine& line, const char* name) {
   if (line.options.run.out.empty()) return {};
   const fs::path folder = line.options.run.out;
   const fs::path file = folder / name;
   std::error_code unknown;
-  const bool taken = fs::exists(file, unknown) ||
-                     (fs::is_directory(folder, unknown) && !fs::is_empty(folder, unknown));
-  if (taken && !line.options.run.force) {
+  const bool exists = fs::exists(file, unknown);
+  const bool has_others =
+      fs::is_directory(folder, unknown) && !fs::is_empty(folder, unknown) && !unknown;
+  if ((exists || has_others) && !line.options.run.force) {
     throw bad_input(
         "--out", "",
-        fs::exists(file) ? file.string() + " exists" : folder.string() + " is not an empty folder",
+        exists ? file.string() + " exists" : folder.string() + " is not an empty folder",
         "a new folder, or --force to replace it");
   }
   reports::make_folder(file.parent_path());

@@ -79,7 +79,7 @@ class Walk {
   [[nodiscard]] const char* why_not(const fs::path& place, bool is_link) const {
     if (!split_ || place == split_->own) return "";
     if (split_->is_others(place)) return kOthers;
-    return is_link && lies_in(split_->other, place) ? "is a link to a folder around both splits"
+    return is_link && lies_in(split_->other, place) ? "is a link to a folder around the other split"
                                                     : "";
   }
 

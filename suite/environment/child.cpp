@@ -109,9 +109,10 @@ std::string Cause::words() const {
   std::string words;
   std::array<char, size_t{1} << 12U> block{};
   ssize_t got = 0;
-  while ((got = read(ends_[0], block.data(), block.size())) > 0) {  // waits for nobody
-    words.append(block.data(), static_cast<size_t>(got));
-  }
+  do {
+    got = read(ends_[0], block.data(), block.size());  // waits for nobody
+    if (got > 0) words.append(block.data(), static_cast<size_t>(got));
+  } while (got > 0 || (got < 0 && errno == EINTR));
   return words.substr(0, words.find('\0'));  // of several processes, the first that told
 }
 

@@ -131,8 +131,12 @@ void train_beside_none(RunState& run) {
   mode.overhead = overhead_of(trained);
   mode.certificate = certificate_of(trained, mode.lossless);
   if (run.session.group != nullptr && mode.lossless) {
-    const std::string own = certificate_text(mode.certificate);
-    mode.certificate = certificate_of_ranks(mode.certificate, run.session.group->exchange(own));
+    std::vector<reports::Certificate> all;
+    for (const std::string& text :
+         run.session.group->exchange(reports::to_json(mode.certificate))) {
+      all.push_back(reports::certificate_from_json(text, "what a rank handed over"));
+    }
+    mode.certificate = certificate_of_ranks(all, mode.certificate);
   }
   mode.gradient_error = gradient_error_of(trained);
   set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));

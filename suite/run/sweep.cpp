@@ -287,11 +287,15 @@ bool is_possible(const RunOptions& options, const std::vector<SweepAxis>& axes) 
 PlannedCell planned(const SweepCell& cell, const std::vector<SweepAxis>& axes) {
   PlannedCell result{
       cell, {cell.name, cell.options, {}, cell.environment}, is_possible(cell.options, axes)};
+  bool is_planned = false;
   try {
     const std::vector<PlannedRun> plans = plan_runs(cell.options);
+    is_planned = true;
     if (!result.possible) require_possible(cell.options, plans, {});
     result.run.plan = plans.front();
   } catch (const Error& error) {
+    // Another value of the cell may be wrong by itself.
+    if (!is_planned && !cell.options.micro_batches) result.possible = true;
     result.run.refused = error.code();
     result.run.refusal = error.what();
   }
@@ -338,9 +342,8 @@ reports::Sweep sweep_of(const std::string& title, const std::vector<SweepAxis>& 
     row.name = cell.name;
     row.values = cell.values;
     row.words = run.refusal;
-    if (!possible) {
-      row.exit_code = static_cast<int>(ExitCode::kPass);
-    } else {
+    row.possible = possible;
+    if (possible) {
       if (end.codes[i]) row.exit_code = static_cast<int>(*end.codes[i]);
       const std::string& lost = runs[i++].lost;
       if (lost.empty()) row.result = reports::read_result(out / row.name / "result.json");

@@ -14,7 +14,6 @@
 #include "memopt/treatment/treatment.h"
 #include "reports/base/sha256.h"
 #include "reports/compare/inference.h"
-#include "reports/result/memory_fields.h"
 
 namespace noisemark::suite {
 namespace {
@@ -231,21 +230,13 @@ reports::Certificate certificate_of(const SideBySide& trained, bool lossless) {
   return certificate;
 }
 
-std::string certificate_text(const reports::Certificate& own) {
-  return fmt::format("{}\n{}", reports::json::name_of(own.verdict), own.words);
-}
-
-reports::Certificate certificate_of_ranks(reports::Certificate own,
-                                          const std::vector<std::string>& texts) {
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    const size_t end = texts[rank].find('\n');
-    const std::string_view told = std::string_view(texts[rank]).substr(0, end);
-    for (const auto& [verdict, name] : reports::json::kNames<reports::Verdict>) {
-      if (name != told || verdict == reports::Verdict::kPass) continue;
-      own.verdict = verdict;
-      own.words = fmt::format("On rank {}: {}", rank, texts[rank].substr(end + 1));
-      return own;
-    }
+reports::Certificate certificate_of_ranks(const std::vector<reports::Certificate>& all,
+                                          const reports::Certificate& own) {
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].verdict == reports::Verdict::kPass) continue;
+    reports::Certificate first = all[rank];
+    first.words = fmt::format("On rank {}: {}", rank, first.words);
+    return first;
   }
   return own;
 }

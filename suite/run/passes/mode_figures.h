@@ -46,14 +46,10 @@ void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallba
 /// follow the mode's plan (what keeps everything is equal anyway), or "none" differs from itself.
 [[nodiscard]] reports::Certificate certificate_of(const SideBySide& trained, bool lossless);
 
-/// Returns the text by which a rank tells the others of its certificate.
-[[nodiscard]] std::string certificate_text(const reports::Certificate& own);
-
-/// Returns `own` where the texts of all ranks, in their order, tell of PASS; else the verdict and
-/// the words of the first that does not, with its rank. Gradients are compared behind their sum,
-/// but what a rank saved is its own.
-[[nodiscard]] reports::Certificate certificate_of_ranks(reports::Certificate own,
-                                                        const std::vector<std::string>& texts);
+/// Returns `own` where those of all ranks, in their order, are PASS; else the first that is not,
+/// with its rank. Gradients are compared behind their sum, but what a rank saved is its own.
+[[nodiscard]] reports::Certificate certificate_of_ranks(
+    const std::vector<reports::Certificate>& all, const reports::Certificate& own);
 
 /// Relative 2-norm of the difference of the first compared step's gradients, whole and by tensor.
 /// Up to that step both trained alike, so it is the error of one step, at the same weights. Missing

@@ -139,13 +139,13 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
 void copy_weights(const NamedTensors& weights, Denoiser& model, const std::string& file) {
   try {
     copy_by_name(weights, named_parameters(model), file);
-    require_finite(weights, file);
   } catch (const Error& error) {
     const std::string fitting = benchmarks_with_network_of(weights);
     if (fitting.empty()) throw;
     throw Error(error.code(),
                 fmt::format("{}; they are weights of the network of {}", error.what(), fitting));
   }
+  require_finite(weights, file);
 }
 
 Session make_session(const SessionOptions& options) {

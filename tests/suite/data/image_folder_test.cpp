@@ -325,7 +325,7 @@ TEST(ImageFolder, a_link_in_one_split_brings_nothing_of_the_other_into_it) {
   expect_words(dataset->note(),
                {"train/a/part/ is of the other split and left out, as are train/one.png and "
                 "train/whole/",
-                "train/above/ is a link to a folder around both splits and left out, as are "
+                "train/above/ is a link to a folder around the other split and left out, as are "
                 "train/root/ and val/root/"});
 }
 

@@ -332,6 +332,7 @@ TEST(RunByRanks, refuses_ranks_of_different_definitions_or_programs) {
 
 /// Threads are part of the identity: by default ranks share those of the machine.
 TEST(Ranks, share_the_threads_of_the_machine_where_none_are_given) {
+  const int before = at::get_num_threads();
   at::set_num_threads(4);
   RunOptions options;
   options.id = "gmm16@cpu";
@@ -347,6 +348,7 @@ TEST(Ranks, share_the_threads_of_the_machine_where_none_are_given) {
   EXPECT_EQ(threads(8), 1) << "a rank without a thread does nothing";
   options.threads = 3;
   EXPECT_EQ(threads(2), 3) << "those that are given are of each rank";
+  at::set_num_threads(before);
 }
 
 TEST(RunByRanks, refuses_what_ranks_cannot_do) {

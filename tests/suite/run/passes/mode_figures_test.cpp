@@ -1,4 +1,5 @@
 #include "suite/run/passes/mode_figures.h"
+#include "reports/result/json_io.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -72,16 +73,19 @@ TEST(Certificate, of_a_mode_that_makes_values_again_passes) {
   EXPECT_NE(proof.sha256[0], proof.sha256[1]) << "two steps are not the same step";
 }
 
-TEST(Certificate, of_ranks_is_that_of_the_first_which_did_not_pass) {
+TEST(Certificate, of_ranks_is_that_of_the_first_which_did_not_pass_with_its_bits) {
   const reports::Certificate own = certificate_of(under_echo(), /*lossless=*/true);
-  const std::string passed = certificate_text(own);
+  EXPECT_EQ(certificate_of_ranks({own, own}, own).words, own.words);
   reports::Certificate failed = own;
   failed.verdict = reports::Verdict::kFail;
   failed.words = "Differs from mode none after step 2, first in loss.";
-  EXPECT_EQ(certificate_of_ranks(own, {passed, passed}).words, own.words);
-  const reports::Certificate all = certificate_of_ranks(own, {passed, certificate_text(failed)});
+  failed.sha256.back() = std::string(64, '0');
+  const reports::Certificate told =
+      reports::certificate_from_json(reports::to_json(failed), "what a rank handed over");
+  const reports::Certificate all = certificate_of_ranks({own, told}, own);
   EXPECT_EQ(all.verdict, reports::Verdict::kFail);
   EXPECT_EQ(all.words, "On rank 1: Differs from mode none after step 2, first in loss.");
+  EXPECT_EQ(all.sha256, failed.sha256) << "the gate counts the bits that differ";
 }
 
 TEST(Certificate, is_of_steps_that_followed_a_plan) {
