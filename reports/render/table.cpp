@@ -479,10 +479,11 @@ std::string headline(const Sweep& sweep) {
   const auto custom = count(is_custom);
   const auto impossible = std::ssize(sweep.rows) - count(is_possible);
   const auto ended = count([](const SweepRow& row) { return is(row, ExitCode::kPass); });
-  const auto passed = ended - custom - impossible;
+  const auto passed = ended - custom;
   const auto full = count([](const SweepRow& row) { return is(row, ExitCode::kOutOfMemory); });
   const auto cells = std::ssize(sweep.rows) - impossible;
-  const auto waiting = count([](const SweepRow& row) { return !row.exit_code; });
+  const auto waiting =
+      count([](const SweepRow& row) { return is_possible(row) && !row.exit_code; });
   const auto failed = cells - passed - custom - full - waiting;
   std::string text = custom == cells && custom > 0
                          ? fmt::format("{} of {} cells ended", custom, cells)
