@@ -4,9 +4,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/fields.h"
 #include "reports/base/statistics.h"
 #include "reports/result/result.h"
 
@@ -109,9 +111,25 @@ struct PredictedVariant {
 inline constexpr double kMostTimeError = 0.10;
 inline constexpr double kMostMemoryError = 0.01;
 
+/// The contents of predict.json: measurements, and both curves of every variant.
+struct PredictionFile {
+  struct Variant {
+    std::string name;
+    bool straight = true;
+    int64_t knee = 0;
+    std::vector<BatchPoint> measured;
+    std::vector<BatchPoint> held_out;
+    std::vector<BatchPrediction> curve;
+  };
+  std::string schema = "noisemark.prediction 1";
+  std::string title;
+  std::optional<int64_t> memory_bytes;
+  std::vector<Variant> variants;
+};
+
 struct PredictionPage {
   std::string text;  ///< Markdown
-  std::string json;  ///< measurements, and both curves of every variant
+  std::string json;  ///< the text of predict.json
   ExitCode code = ExitCode::kPass;
 };
 
@@ -127,4 +145,73 @@ struct PredictionPage {
 [[nodiscard]] std::vector<int64_t> held_out_batches(const std::vector<int64_t>& batches,
                                                     int64_t step);
 
+/// The fields of predict.json, which is only written: pages draw from it.
+namespace json {
+
+inline constexpr Document kPredictionDocument{
+    "noisemark.prediction", "1", "The time and the peak of memory at measured and other batches.",
+    false, false};
+
+template <class Point>
+double low_of(const Point& point) {
+  return point.step_ci95.low;
+}
+template <class Point>
+double high_of(const Point& point) {
+  return point.step_ci95.high;
+}
+
+template <>
+struct Fields<BatchPoint> {
+  using T = BatchPoint;
+  static constexpr About kAbout{"BatchPoint", "A batch size that was run."};
+  static constexpr std::tuple kAll{
+      field("batch", &T::batch, "images of a step"),
+      field("step_s", &T::step_s, "median time of a step"),
+      computed("low_s", &low_of<T>, "lower end of the median's 95 % interval"),
+      computed("high_s", &high_of<T>, "upper end of the median's 95 % interval"),
+      field("peak_bytes", &T::peak_bytes, "the most live bytes of a step"),
+      field("peak_at", &T::peak_at, "phase and operator of the peak"),
+      field("owners", &T::owners, "bytes at the peak by owner")};
+};
+
+template <>
+struct Fields<BatchPrediction> {
+  using T = BatchPrediction;
+  static constexpr About kAbout{"BatchPrediction", "A point of the curves."};
+  static bool is_within(const T& at) { return at.range == BatchRange::kWithin; }
+  static constexpr std::tuple kAll{
+      field("batch", &T::batch, "images of a step"),
+      computed("within", &Fields::is_within, "whether it lies between measured sizes"),
+      field("step_s", &T::step_s, "predicted time of a step"),
+      computed("low_s", &low_of<T>, "lower end of the time's 95 % interval"),
+      computed("high_s", &high_of<T>, "upper end of the time's 95 % interval"),
+      field("peak_bytes", &T::peak_bytes, "predicted peak of live bytes")};
+};
+
+template <>
+struct Fields<PredictionFile::Variant> {
+  using T = PredictionFile::Variant;
+  static constexpr About kAbout{"Variant", "The training under one mode."};
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "name of the mode"),
+      field("straight", &T::straight, "whether one line describes the time at all points"),
+      field("knee", &T::knee, "the smallest batch with 95 % of the most images/s"),
+      field("measured", &T::measured, "points that the prediction is made from"),
+      field("held_out", &T::held_out, "points that only check the prediction"),
+      field("curve", &T::curve, "points from half of the smallest to twice the largest batch")};
+};
+
+template <>
+struct Fields<PredictionFile> {
+  using T = PredictionFile;
+  static constexpr About kAbout{"PredictionFile", ""};
+  static constexpr std::tuple kAll{
+      field("schema", &T::schema, "name and version of this form").one_of("noisemark.prediction 1"),
+      field("title", &T::title, "name of the benchmark"),
+      field("memory_bytes", &T::memory_bytes, "the memory that was asked about; null: none was"),
+      field("variants", &T::variants, "modes; the first is the one that others are compared with")};
+};
+
+}  // namespace json
 }  // namespace noisemark::reports

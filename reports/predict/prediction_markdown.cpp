@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/predict/prediction.h"
@@ -229,54 +230,27 @@ std::string owners_section(const std::vector<Modelled>& all) {
   return text;
 }
 
-using Json = nlohmann::ordered_json;
-
-Json json_of(const BatchPoint& point) {
-  return {{"batch", point.batch},           {"step_s", point.step_s},
-          {"low_s", point.step_ci95.low},   {"high_s", point.step_ci95.high},
-          {"peak_bytes", point.peak_bytes}, {"peak_at", point.peak_at},
-          {"owners", point.owners}};
-}
-
-Json json_of(const std::vector<BatchPoint>& points) {
-  Json all = Json::array();
-  for (const BatchPoint& point : points) all.push_back(json_of(point));
-  return all;
-}
-
-Json json_of(const BatchPrediction& at) {
-  return {{"batch", at.batch},           {"within", at.range == BatchRange::kWithin},
-          {"step_s", at.step_s},         {"low_s", at.step_ci95.low},
-          {"high_s", at.step_ci95.high}, {"peak_bytes", at.peak_bytes}};
-}
-
 /// The curves at batches from half of the smallest to twice the largest, at most 128 of them.
-Json curve_of(const BatchModel& model) {
+std::vector<BatchPrediction> curve_of(const BatchModel& model) {
   constexpr int64_t kMostBatches = 128;
   const int64_t first = std::max<int64_t>(1, model.points().front().batch / 2);
   const int64_t step = std::max<int64_t>(1, (model.last_near() - first) / (kMostBatches - 1));
-  Json curve = Json::array();
+  std::vector<BatchPrediction> curve;
   for (int64_t batch = first; batch <= model.last_near(); batch += step) {
-    curve.push_back(json_of(model.at(batch)));
+    curve.push_back(model.at(batch));
   }
   return curve;
 }
 
-std::string json_of(const std::string& title, const std::vector<Modelled>& all,
-                    std::optional<int64_t> memory_bytes) {
-  Json variants = Json::array();
+std::string file_text(const std::string& title, const std::vector<Modelled>& all,
+                      std::optional<int64_t> memory_bytes) {
+  PredictionFile file{.title = title, .memory_bytes = memory_bytes, .variants = {}};
   for (const Modelled& one : all) {
-    variants.push_back({{"name", one.variant->name},
-                        {"straight", one.model.is_straight()},
-                        {"knee", one.model.knee()},
-                        {"measured", json_of(one.model.points())},
-                        {"held_out", json_of(one.variant->held_out)},
-                        {"curve", curve_of(one.model)}});
+    file.variants.push_back({one.variant->name, one.model.is_straight(), one.model.knee(),
+                             one.model.points(), one.variant->held_out, curve_of(one.model)});
   }
-  Json page{{"schema", "noisemark.prediction 1"}, {"title", title}};
-  page["memory_bytes"] = memory_bytes ? Json(*memory_bytes) : Json();
-  page["variants"] = std::move(variants);
-  return page.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  return json::tree_of(file).dump(1, ' ', false, kReplace) + "\n";
 }
 
 constexpr std::string_view kDefinitions =
@@ -300,7 +274,7 @@ PredictionPage predict(const std::string& title, const std::vector<PredictedVari
                                         plain(title), headline(all),
                                         variants_table(all, memory_bytes), overtaking_lines(all),
                                         batches_table(all), owners_section(all), kDefinitions));
-  page.json = json_of(title, all, memory_bytes);
+  page.json = file_text(title, all, memory_bytes);
   if (is_checked(all) && !is_within(largest_errors(all))) page.code = ExitCode::kFailed;
   return page;
 }

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "tests/reports/golden_file.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -196,6 +198,15 @@ TEST(BatchPoint, needs_a_run_that_measured_time_and_memory) {
   EXPECT_EQ(refused().find("cell: peak_bytes: not measured"), 0U) << refused();
   result.metrics.clear();
   EXPECT_EQ(refused().find("cell: images_per_s: not measured"), 0U) << refused();
+}
+
+// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_predict_test
+TEST(PredictionFile, is_published_with_its_documentation_as_its_fields_say) {
+  const std::filesystem::path room = NOISEMARK_PREDICT_ROOM;
+  const json::Shape shape = json::shape_of<PredictionFile>();
+  test::expect_golden(room / "prediction.schema.json",
+                      json::schema_text(json::kPredictionDocument, shape));
+  test::expect_golden(room / "fields.md", json::fields_markdown(json::kPredictionDocument, shape));
 }
 
 TEST(PredictionPage, has_its_figures_as_json_with_both_curves_up_to_twice_the_largest_size) {
