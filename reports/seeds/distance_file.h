@@ -9,7 +9,8 @@
 #include "reports/base/fields.h"
 #include "reports/seeds/study_fields.h"
 
-/// The output of `noisemark fid A B --json`, which RUN/distances/NAME.json keeps.
+/// Two files about samples: sampling.json, which lies beside them, and the output of `noisemark fid
+/// A B --json`, which RUN/distances/NAME.json keeps.
 namespace noisemark::reports {
 
 /// Holds the fields of a sampling.json that decide what the samples of a set are.
@@ -53,6 +54,53 @@ struct DrawnSamples {
   std::optional<uint64_t> seed;
   Noise noise;
   std::optional<Execution> execution;
+};
+
+/// The contents of sampling.json.
+struct SamplingFile {
+  struct Execution : DrawnSamples::Execution {
+    int64_t threads = 0;
+    int64_t batch = 0;
+    double sampling_s = 0;
+  };
+  struct Samples {
+    std::vector<int64_t> shape;
+    std::string sha256;
+    std::string pictures_sha256;
+    std::string sheet_sha256;
+  };
+  struct PatchSteps {
+    std::string kind;
+    int64_t steps = 0;
+    int64_t bytes = 0;
+    int64_t bytes_by_formula = 0;
+    int64_t operations = 0;
+    double step_s = 0;
+    double predicted_step_s = 0;
+    double exposed_step_s = 0;
+  };
+  struct Patches {
+    int64_t ranks = 0;
+    std::string mode;
+    int64_t warmup = 0;
+    std::string shared_processors;
+    std::vector<PatchSteps> steps;
+  };
+  std::string schema = "noisemark.sampling";
+  std::string schema_version = "1.0.0";
+  DrawnSamples::Definition definition;
+  DrawnSamples::Weights weights;
+  DrawnSamples::Sampler sampler;
+  uint64_t seed = 0;
+  DrawnSamples::Noise noise;
+  Execution execution;
+  Samples samples;
+  std::optional<Patches> patches;
+
+  /// The fields that decide the samples: neither how long they took nor where they are.
+  [[nodiscard]] DrawnSamples drawn() const {
+    return {definition, weights, sampler, seed, noise, execution};
+  }
 };
 
 struct DistanceFile {
@@ -134,8 +182,12 @@ struct DistanceFile {
   std::optional<Gate> gate;
 };
 
-/// The fields of such a file, in the order in which they are written.
+/// The fields of these files, in the order in which they are written.
 namespace json {
+
+inline constexpr Document kSamplingDocument{
+    "noisemark.sampling", "1.0.0", "What decides samples that lie beside it, and their checksums.",
+    false, false};
 
 inline constexpr Document kDistanceDocument{
     "noisemark.distance", "1", "How far two sets of samples are apart, and how that was measured.",
@@ -203,6 +255,78 @@ struct Fields<DrawnSamples> {
       field("definition", &T::definition, ""), field("weights", &T::weights, ""),
       field("sampler", &T::sampler, ""),       field("seed", &T::seed, ""),
       field("noise", &T::noise, ""),           field("execution", &T::execution, "")};
+};
+
+template <>
+struct Fields<SamplingFile::Execution> {
+  using T = SamplingFile::Execution;
+  static constexpr About kAbout{"SamplingExecution", "The execution of the network, and its time."};
+  static constexpr std::tuple kAll{
+      field<T>("baseline", &T::baseline, "the kernels that executed the network"),
+      field<T>("precision", &T::precision, "precision of the network"),
+      field<T>("device", &T::device, "device of the network"),
+      field<T>("patches", &T::patches, "the way in which several ranks drew together")
+          .left_out_if_empty(),
+      field("threads", &T::threads, "threads of a process"),
+      field("batch", &T::batch, "samples that the network drew at once"),
+      field("sampling_s", &T::sampling_s, "time without reading weights and writing files")};
+};
+
+template <>
+struct Fields<SamplingFile::Samples> {
+  using T = SamplingFile::Samples;
+  static constexpr About kAbout{"Samples", "The files beside this one."};
+  static constexpr std::tuple kAll{field("shape", &T::shape, "samples, channels, rows and columns"),
+                                   field("sha256", &T::sha256, "SHA-256 of samples.npy"),
+                                   field("pictures_sha256", &T::pictures_sha256,
+                                         "SHA-256 of all of pictures/, as `fid` knows it"),
+                                   field("sheet_sha256", &T::sheet_sha256, "SHA-256 of sheet.png")};
+};
+
+template <>
+struct Fields<SamplingFile::PatchSteps> {
+  using T = SamplingFile::PatchSteps;
+  static constexpr About kAbout{"PatchSteps",
+                                "Evaluations of the network of one kind, as rank 0 saw them."};
+  static constexpr std::tuple kAll{
+      field("kind", &T::kind, "\"synchronous\", or the word of the mode"),
+      field("steps", &T::steps, "number of evaluations"),
+      field("bytes", &T::bytes, "bytes that the rank gave in all of them, as counted"),
+      field("bytes_by_formula", &T::bytes_by_formula, "bytes that it should give"),
+      field("operations", &T::operations, "exchanges in all of them"),
+      field("step_s", &T::step_s, "mean time of an evaluation"),
+      field("predicted_step_s", &T::predicted_step_s, "that time by figures measured apart"),
+      field("exposed_step_s", &T::exposed_step_s,
+            "mean time that an evaluation waited for others")};
+};
+
+template <>
+struct Fields<SamplingFile::Patches> {
+  using T = SamplingFile::Patches;
+  static constexpr About kAbout{"Patches", "The cost of drawing by several ranks."};
+  static constexpr std::tuple kAll{
+      field("ranks", &T::ranks, "number of ranks"), field("mode", &T::mode, "word of --patch-mode"),
+      field("warmup", &T::warmup, "synchronous steps after the first"),
+      field("shared_processors", &T::shared_processors,
+            "the reason why no efficiency is claimed; empty: it is"),
+      field("steps", &T::steps, "kinds of evaluations that were made")};
+};
+
+template <>
+struct Fields<SamplingFile> {
+  using T = SamplingFile;
+  static constexpr About kAbout{"SamplingFile", ""};
+  static constexpr std::tuple kAll{
+      field("schema", &T::schema, "name of this form").one_of("noisemark.sampling"),
+      field("schema_version", &T::schema_version, "version of this form").one_of("1.0.0"),
+      field("definition", &T::definition, "the benchmark's definition"),
+      field("weights", &T::weights, "the weights that drew"),
+      field("sampler", &T::sampler, "the way from noise to samples"),
+      field("seed", &T::seed, "seed of all that is random"),
+      field("noise", &T::noise, "the noise that sampling began with"),
+      field("execution", &T::execution, "the execution of the network"),
+      field("samples", &T::samples, "shape and checksums of what was drawn"),
+      field("patches", &T::patches, "the cost of several ranks").left_out_if_empty()};
 };
 
 template <>

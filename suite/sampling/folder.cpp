@@ -16,6 +16,7 @@
 #include "reports/base/file.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
+#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/base/system_error.h"
 #include "reports/render/run_folder.h"
@@ -73,12 +74,13 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using reports::DrawnSamples;
+using reports::SamplingFile;
+using reports::json::kSamplingDocument;
 
 constexpr const char* kPictures = "pictures";
 constexpr const char* kSheet = "sheet.png";
 constexpr const char* kSamples = "samples.npy";
 constexpr const char* kRecord = "sampling.json";
-constexpr const char* kSchemaVersion = "1.0.0";
 /// A sub-folder for the samples until all of them are written.
 using reports::kReplacementFolder;
 constexpr std::array<const char*, 3> kFiles = {kSheet, kSamples, kRecord};
@@ -169,43 +171,46 @@ DrawnSamples::Noise noise_of(const SamplingRecord& record) {
   return {"file", fs::path(record.noise_file).filename().string(), record.noise_sha256};
 }
 
-std::optional<std::string> patches_of(const SamplingRecord& record) {
-  if (!record.patches) return std::nullopt;
-  return patch_words(record.patches->ranks, record.patches->options);
-}
-
-DrawnSamples drawn_of(const SamplingRecord& record) {
-  const Definition& definition = record.definition;
-  const SamplingWeights& weights = record.weights;
-  return {DrawnSamples::Definition{definition.id, definition.scale, definition_sha256(definition),
-                                   definition.custom, definition.overrides},
-          {fs::path(weights.file).filename().string(), reports::sha256_of_file(weights.file),
-           known(weights.kind), record.weights_sha256, known(weights.step),
-           known(weights.definition_sha256)},
-          drawn_by(record.sample, definition.diffusion.timesteps),
-          record.seed,
-          noise_of(record),
-          DrawnSamples::Execution{record.baseline, record.precision, record.device,
-                                  patches_of(record)}};
-}
-
 /// Returns the checksum by which distances between sets of pictures know the contents of this one.
 std::string pictures_sha256(const fs::path& folder) {
   return listing_of(find_pictures(folder).pictures).sha256;
 }
 
+SamplingFile::Execution execution_of(const SamplingRecord& record) {
+  SamplingFile::Execution execution;
+  execution.baseline = record.baseline;
+  execution.precision = record.precision;
+  execution.device = record.device;
+  if (const auto& patches = record.patches) {
+    execution.patches = patch_words(patches->ranks, patches->options);
+  }
+  execution.threads = record.threads;
+  execution.batch = record.batch;
+  execution.sampling_s = record.sampling_s;
+  return execution;
+}
+
 std::string record_text(const fs::path& folder, const at::Tensor& samples,
                         const SamplingRecord& record) {
-  Json json = {{"schema", "noisemark.sampling"}, {"schema_version", kSchemaVersion}};
-  json.update(reports::json::tree_of(drawn_of(record)));
-  json["samples"] = {{"shape", samples.sizes().vec()},
-                     {"sha256", reports::sha256_of_file(folder / kSamples)},
-                     {"pictures_sha256", pictures_sha256(folder / kPictures)},
-                     {"sheet_sha256", reports::sha256_of_file(folder / kSheet)}};
-  json["execution"].update(Json{
-      {"threads", record.threads}, {"batch", record.batch}, {"sampling_s", record.sampling_s}});
-  if (record.patches) json["patches"] = patch_json(*record.patches);
-  return json.dump(2) + "\n";
+  const Definition& definition = record.definition;
+  const SamplingWeights& weights = record.weights;
+  SamplingFile file;
+  file.definition = {definition.id, definition.scale, definition_sha256(definition),
+                     definition.custom, definition.overrides};
+  file.weights = {fs::path(weights.file).filename().string(),
+                  reports::sha256_of_file(weights.file),
+                  known(weights.kind),
+                  record.weights_sha256,
+                  known(weights.step),
+                  known(weights.definition_sha256)};
+  file.sampler = drawn_by(record.sample, definition.diffusion.timesteps);
+  file.seed = record.seed;
+  file.noise = noise_of(record);
+  file.execution = execution_of(record);
+  file.samples = {samples.sizes().vec(), reports::sha256_of_file(folder / kSamples),
+                  pictures_sha256(folder / kPictures), reports::sha256_of_file(folder / kSheet)};
+  if (record.patches) file.patches = kept_of(*record.patches);
+  return reports::json::tree_of(file).dump(2) + "\n";
 }
 
 }  // namespace
@@ -274,36 +279,41 @@ std::string noise_words(const DrawnSamples& drawn) {
                      reports::shown_digits(drawn.noise.sha256));
 }
 
-SamplingOrigin origin_of(const Json& record, const std::string& where) {
-  Json kept = Json::object();
-  for (const char* name : {"definition", "weights", "sampler", "seed", "noise"}) {
-    kept[name] = record.at(name);
-  }
-  // Not how long it took, which is no part of what was drawn.
-  for (const char* name : {"baseline", "precision", "device"}) {
-    kept["execution"][name] = record.at("execution").at(name);
-  }
-  if (record.at("execution").contains("patches")) {
-    kept["execution"]["patches"] = record["execution"]["patches"];
-  }
-  SamplingOrigin origin;
-  DrawnSamples& drawn = origin.drawn;
-  reports::json::Reader(where).value(nlohmann::json(kept), drawn, reports::json::Path{});
-  const std::string& precision = drawn.execution->precision;
+SamplingOrigin origin_of(const SamplingFile& file) {
+  SamplingOrigin origin{"", file.drawn()};
+  const DrawnSamples& drawn = origin.drawn;
+  const std::string& precision = file.execution.precision;
   origin.words =
       fmt::format("{}, {}, {}{}", sampler_words(drawn.sampler), weights_words(drawn.weights),
                   noise_words(drawn), precision.empty() ? "" : ", " + precision);
-  if (drawn.execution->patches) origin.words += ", " + *drawn.execution->patches;
+  if (const auto& patches = file.execution.patches) origin.words += ", " + *patches;
   return origin;
 }
 
 /// Throws where sampling.json speaks of something else than what is there.
-void require_bound(const Json& samples, const fs::path& given, const std::string& sha256) {
-  const bool pictures = given.filename() == "pictures";
+void require_bound(const SamplingFile::Samples& samples, const fs::path& given,
+                   const std::string& sha256) {
+  const bool pictures = given.filename() == kPictures;
   const std::string found = pictures ? sha256 : reports::sha256_of_file(given);
-  if (samples.at(pictures ? "pictures_sha256" : "sha256").get<std::string>() == found) return;
+  if ((pictures ? samples.pictures_sha256 : samples.sha256) == found) return;
   throw bad_input(given.string(), "", "other samples than those that sampling.json speaks of",
                   "them unchanged, or no sampling.json beside them");
+}
+
+/// Reads sampling.json; empty where it is a file of another form.
+std::optional<SamplingFile> read_record(const fs::path& path) {
+  const Json json = reports::parse_json(reports::read_file(path), path.string());
+  const reports::JsonFields top(json, path.string());
+  if (top.text("schema") != kSamplingDocument.name) return std::nullopt;
+  if (top.text("schema_version") != kSamplingDocument.version) {
+    throw top.refusal("schema_version", std::string(kSamplingDocument.version));
+  }
+  SamplingFile file;
+  reports::json::Reader(path.string()).value(nlohmann::json(json), file, reports::json::Path{});
+  if (file.samples.shape.empty()) {
+    throw bad_input(path.string(), "samples.shape", "[]", "a size for each dimension");
+  }
+  return file;
 }
 
 }  // namespace
@@ -312,21 +322,12 @@ std::optional<SamplingOrigin> sampling_origin(const fs::path& samples, int64_t c
                                               const std::string& sha256) {
   const fs::path given = without_slash(samples);
   const std::string name = given.filename().string();
-  const fs::path path = given.parent_path() / "sampling.json";
-  if ((name != "pictures" && name != "samples.npy") || !fs::exists(path)) return std::nullopt;
-  try {
-    const Json record = Json::parse(reports::read_file(path));
-    if (record.at("schema") != "noisemark.sampling") return std::nullopt;
-    if (const Json& version = record.at("schema_version"); version != kSchemaVersion) {
-      throw bad_input(path.string(), "schema_version", version.dump(), kSchemaVersion);
-    }
-    if (record.at("samples").at("shape").at(0).get<int64_t>() < count) return std::nullopt;
-    SamplingOrigin origin = origin_of(record, path.string());
-    require_bound(record.at("samples"), given, sha256);
-    return origin;
-  } catch (const Json::exception&) {
-    throw bad_input(path.string(), "", "not what a sampling writes", "a whole sampling.json");
-  }
+  const fs::path path = given.parent_path() / kRecord;
+  if ((name != kPictures && name != kSamples) || !fs::exists(path)) return std::nullopt;
+  const auto file = read_record(path);
+  if (!file || file->samples.shape.front() < count) return std::nullopt;
+  require_bound(file->samples, given, sha256);
+  return origin_of(*file);
 }
 
 }  // namespace noisemark::suite

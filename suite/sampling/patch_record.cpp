@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "reports/base/markdown.h"
@@ -63,23 +62,24 @@ std::string patch_words(int64_t ranks, const PatchOptions& options) {
   return fmt::format("{}, {} warm-up steps", words, options.warmup);
 }
 
-nlohmann::ordered_json patch_json(const PatchRecord& record) {
-  nlohmann::ordered_json json = {{"ranks", record.ranks},
-                                 {"mode", patch_word(record.options.mode)},
-                                 {"warmup", record.options.warmup},
-                                 {"shared_processors", record.shared_processors}};
-  for (const PatchSteps& one : record.steps) {
-    const auto steps = static_cast<double>(one.tally.steps);
-    json["steps"].push_back({{"kind", one.kind},
-                             {"steps", one.tally.steps},
-                             {"bytes", one.tally.traffic.bytes},
-                             {"bytes_by_formula", one.tally.expected_bytes},
-                             {"operations", one.tally.traffic.operations},
-                             {"step_s", one.tally.seconds / steps},
-                             {"predicted_step_s", one.predicted_step_s},
-                             {"exposed_step_s", one.tally.traffic.exposed_s / steps}});
+reports::SamplingFile::Patches kept_of(const PatchRecord& record) {
+  reports::SamplingFile::Patches kept{.ranks = record.ranks,
+                                      .mode = patch_word(record.options.mode),
+                                      .warmup = record.options.warmup,
+                                      .shared_processors = record.shared_processors,
+                                      .steps = {}};
+  for (const auto& [kind, tally, predicted_step_s] : record.steps) {
+    const auto steps = static_cast<double>(tally.steps);
+    kept.steps.push_back({.kind = kind,
+                          .steps = tally.steps,
+                          .bytes = tally.traffic.bytes,
+                          .bytes_by_formula = tally.expected_bytes,
+                          .operations = tally.traffic.operations,
+                          .step_s = tally.seconds / steps,
+                          .predicted_step_s = predicted_step_s,
+                          .exposed_step_s = tally.traffic.exposed_s / steps});
   }
-  return json;
+  return kept;
 }
 
 std::string patch_text(const PatchRecord& record) {

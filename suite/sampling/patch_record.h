@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "reports/seeds/distance_file.h"
 #include "suite/sampling/patches.h"
 
 namespace noisemark::suite {
@@ -32,7 +32,8 @@ struct PatchRecord {
 /// "displaced on 2 ranks, 4 warm-up steps": all of it that decides the samples.
 [[nodiscard]] std::string patch_words(int64_t ranks, const PatchOptions& options);
 
-[[nodiscard]] nlohmann::ordered_json patch_json(const PatchRecord& record);
+/// The section of sampling.json.
+[[nodiscard]] reports::SamplingFile::Patches kept_of(const PatchRecord& record);
 
 /// A table of the steps, and what it may not be taken for.
 [[nodiscard]] std::string patch_text(const PatchRecord& record);

@@ -225,9 +225,13 @@ TEST(QualityFile, is_published_with_its_documentation_as_its_fields_say) {
   const json::Shape distance = json::shape_of<DistanceFile>();
   test::expect_golden(room / "distance.schema.json",
                       json::schema_text(json::kDistanceDocument, distance));
+  const json::Shape sampling = json::shape_of<SamplingFile>();
+  test::expect_golden(room / "sampling.schema.json",
+                      json::schema_text(json::kSamplingDocument, sampling));
   test::expect_golden(room / "fields.md",
                       json::fields_markdown(json::kQualityDocument, study) + "\n" +
-                          json::fields_markdown(json::kDistanceDocument, distance));
+                          json::fields_markdown(json::kDistanceDocument, distance) + "\n" +
+                          json::fields_markdown(json::kSamplingDocument, sampling));
 }
 
 TEST(QualityFile, of_every_recorded_study_reads_back_to_the_same_bytes) {

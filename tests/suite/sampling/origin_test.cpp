@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "reports/base/json_writer.h"
 #include "suite/data/picture_files.h"
@@ -118,15 +120,25 @@ TEST_F(Origin, of_another_version_is_an_error) {
 
 TEST_F(Origin, that_cannot_be_understood_is_an_error) {
   write(record());
-  auto unbound = nlohmann::json::parse(test::file_bytes(out() / "sampling.json"));
+  const auto whole = nlohmann::json::parse(test::file_bytes(out() / "sampling.json"));
+  nlohmann::json unbound = whole;
   ASSERT_EQ(unbound["samples"].erase("pictures_sha256"), 1U);
-  for (const std::string& text :
-       {std::string("{"), std::string("{}"), std::string(R"({"schema": "noisemark.sampling"})"),
-        unbound.dump()}) {
+  nlohmann::json shapeless = whole;
+  shapeless["samples"]["shape"] = nlohmann::json::array();
+  nlohmann::json strange = whole;
+  strange["execution"]["thread"] = 2;
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"{", "sampling.json: not JSON: "},
+      {"{}", "sampling.json: schema: missing (a text)"},
+      {R"({"schema": "noisemark.sampling"})", "sampling.json: schema_version: missing (a text)"},
+      {unbound.dump(), "sampling.json: samples.pictures_sha256: missing (every key must be there)"},
+      {shapeless.dump(), "sampling.json: samples.shape: [] (a size for each dimension)"},
+      {strange.dump(), "sampling.json: execution.thread: unknown key (nearest \"threads\""}};
+  for (const auto& [text, expected] : cases) {
     test::put_bytes(out() / "sampling.json", text);
     const auto [code, message] = test::outcome([&] { (void)of_pictures(); });
     EXPECT_EQ(code, ExitCode::kBadInput) << text;
-    EXPECT_NE(message.find("sampling.json: not what a sampling writes"), std::string::npos);
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
   }
 }
 
