@@ -435,6 +435,7 @@ struct RankRecord {
   int64_t leaked_bytes = 0;
   std::string noise_sha256;
   Determinism determinism;
+  std::vector<PassFallbacks> fallbacks;
   std::string first_block;
   std::string last_block;
   std::optional<int64_t> blocks;

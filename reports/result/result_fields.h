@@ -422,6 +422,9 @@ struct Fields<RankRecord> {
             "stages of a pipeline the same")
           .pattern(kSha256OrEmpty),
       field("determinism", &RankRecord::determinism, ""),
+      field("fallbacks", &RankRecord::fallbacks,
+            "how often its memory mode fell back; absent without a mode")
+          .left_out_if_empty(),
       field("first_block", &RankRecord::first_block,
             "first block of the network that it has as a stage of a pipeline; absent of others")
           .left_out_if_empty(),

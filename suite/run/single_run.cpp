@@ -125,20 +125,27 @@ void leave_certificate(RunState& run) {
   leave_fallbacks(run, "certificate", why_no_certificate(run));
 }
 
+std::vector<reports::Certificate> certificates_of(Group& group, const reports::Certificate& own) {
+  std::vector<reports::Certificate> all;
+  for (const std::string& text : group.exchange(reports::to_json(own))) {
+    all.push_back(reports::certificate_from_json(text, "what a rank handed over"));
+  }
+  return all;
+}
+
 void train_beside_none(RunState& run) {
   reports::MemoryMode& mode = run.result.memory_mode;
   const SideBySide trained = train_side_by_side(run.session, run.watch);
   mode.overhead = overhead_of(trained);
   mode.certificate = certificate_of(trained, mode.lossless);
-  if (run.session.group != nullptr && mode.lossless) {
-    std::vector<reports::Certificate> all;
-    for (const std::string& text :
-         run.session.group->exchange(reports::to_json(mode.certificate))) {
-      all.push_back(reports::certificate_from_json(text, "what a rank handed over"));
-    }
-    mode.certificate = certificate_of_ranks(all, mode.certificate);
+  std::vector<GradientDifferences> differences{differences_of(trained)};
+  if (Group* group = run.session.group.get(); group != nullptr) {
+    mode.certificate = certificate_of_ranks(certificates_of(*group, mode.certificate));
+    differences = differences_from(group->exchange(text_of(differences.front())));
+    // Ranks that share a batch have the same gradients, the means over all of them.
+    if (run.plan.spec.pipeline.empty()) differences.resize(1);
   }
-  mode.gradient_error = gradient_error_of(trained);
+  mode.gradient_error = gradient_error_of(differences);
   set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));
 }
 
@@ -199,9 +206,8 @@ void take_outcome(RunState& run) {
   }
   if (has_mode(run)) {
     const int64_t steps = protocol.steps - protocol.resumed_at_step;
-    set_fallbacks(result.memory_mode,
-                  training_fallbacks(run.plan.spec.mode, outcome.mode,
-                                     steps * run.plan.spec.definition.train.accumulation));
+    set_fallbacks(result.memory_mode, training_fallbacks(run.plan.spec.mode, outcome.mode,
+                                                         steps * run.plan.spec.forwards_of_step()));
   }
   const reports::Warmup warmup = reports::detect_warmup(result.samples.step_s);
   protocol.warmup_steps = warmup.steps;
@@ -264,10 +270,12 @@ void hand_over(RunState& run) {
     record.expected_bytes = run.training.expected_bytes;
   }
   record.determinism = run.result.determinism;
+  record.fallbacks = run.result.memory_mode.fallbacks;
   describe_stage(run.training.stages, record);
   for (const std::string& text : run.session.group->exchange(reports::to_json(record))) {
     run.result.ranks.push_back(reports::rank_from_json(text, "what a rank handed over"));
   }
+  run.result.memory_mode.fallbacks = fallbacks_of_ranks(run.result.ranks);
 }
 
 // Sampling is outside the timed pass and takes the weights as they were written.

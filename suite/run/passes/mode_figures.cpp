@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <sstream>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -108,6 +110,25 @@ std::pair<reports::Verdict, std::string> judge(const SideBySide& trained) {
                   trained.mode.digests.front().size(), fmt::join(trained.compared, ", "))};
 }
 
+/// Adds what another rank counted in the same pass.
+void join(reports::PassFallbacks& to, const reports::PassFallbacks& other, int64_t rank) {
+  const auto first = [rank](std::string& reason, const std::string& of_other) {
+    if (reason.empty() && !of_other.empty()) reason = fmt::format("on rank {}: {}", rank, of_other);
+  };
+  first(to.missing_reason, other.missing_reason);
+  first(to.plan_missing_reason, other.plan_missing_reason);
+  to.kept_after_mismatch += other.kept_after_mismatch;
+  to.replayed_after_mismatch += other.replayed_after_mismatch;
+  to.unrepeatable += other.unrepeatable;
+  to.codec_fallbacks += other.codec_fallbacks;
+  to.departures += other.departures;
+  to.recipes_run_again += other.recipes_run_again;
+  if (!other.budget || (to.budget && to.budget->exceeded >= other.budget->exceeded)) return;
+  to.budget = other.budget;
+  to.budget->exceeded_reason.clear();
+  first(to.budget->exceeded_reason, other.budget->exceeded_reason);
+}
+
 }  // namespace
 
 void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
@@ -183,6 +204,19 @@ reports::PassFallbacks training_fallbacks(const ModeSpec& mode,
                                               forwards, report.missing_reason));
 }
 
+std::vector<reports::PassFallbacks> fallbacks_of_ranks(
+    const std::vector<reports::RankRecord>& ranks) {
+  std::vector<reports::PassFallbacks> all = ranks.front().fallbacks;
+  for (size_t rank = 1; rank < ranks.size(); ++rank) {
+    for (const reports::PassFallbacks& other : ranks[rank].fallbacks) {
+      const auto same = std::find_if(all.begin(), all.end(),
+                                     [&](const auto& one) { return one.pass == other.pass; });
+      if (same != all.end()) join(*same, other, static_cast<int64_t>(rank));
+    }
+  }
+  return all;
+}
+
 void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks) {
   const auto known = std::find_if(to.fallbacks.begin(), to.fallbacks.end(),
                                   [&](const auto& one) { return one.pass == fallbacks.pass; });
@@ -230,41 +264,78 @@ reports::Certificate certificate_of(const SideBySide& trained, bool lossless) {
   return certificate;
 }
 
-reports::Certificate certificate_of_ranks(const std::vector<reports::Certificate>& all,
-                                          const reports::Certificate& own) {
+reports::Certificate certificate_of_ranks(const std::vector<reports::Certificate>& all) {
+  using reports::Verdict;
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].verdict == reports::Verdict::kPass) continue;
+    const Verdict verdict = all[rank].verdict;
+    if (verdict == Verdict::kPass || verdict == Verdict::kNotApplied) continue;
     reports::Certificate first = all[rank];
     first.words = fmt::format("On rank {}: {}", rank, first.words);
     return first;
   }
-  return own;
+  return all.front();
 }
 
-reports::GradientError gradient_error_of(const SideBySide& trained) {
-  reports::GradientError error;
+GradientDifferences differences_of(const SideBySide& trained) {
+  GradientDifferences differences;
   const auto& not_followed = trained.mode.not_followed;
   if (!not_followed.empty() && !not_followed.front().empty()) {
-    error.missing_reason = "the step did not follow a plan; " + not_followed.front();
-    return error;
+    differences.missing_reason = "the step did not follow a plan; " + not_followed.front();
+    return differences;
   }
   const std::map<std::string, at::Tensor> exact(trained.none.gradients.begin(),
                                                 trained.none.gradients.end());
-  double all = 0;
-  double all_exact = 0;
   for (const auto& [name, gradient] : trained.mode.gradients) {
     const at::Tensor& reference = exact.at(name);
-    const double difference = squared_norm(gradient.to(at::kDouble) - reference.to(at::kDouble));
-    const double size = squared_norm(reference);
-    error.tensors.push_back({name, relative(difference, size)});
-    all += difference;
-    all_exact += size;
+    differences.tensors.push_back(
+        {name, squared_norm(gradient.to(at::kDouble) - reference.to(at::kDouble)),
+         squared_norm(reference)});
   }
-  if (!std::isfinite(all) || !std::isfinite(all_exact)) {
-    error.tensors.clear();
+  return differences;
+}
+
+std::string text_of(const GradientDifferences& differences) {
+  std::string text = differences.missing_reason + "\n";
+  for (const auto& one : differences.tensors) {
+    text += fmt::format("{} {} {}\n", one.name, one.difference, one.size);
+  }
+  return text;
+}
+
+std::vector<GradientDifferences> differences_from(const std::vector<std::string>& texts) {
+  std::vector<GradientDifferences> all;
+  for (const std::string& text : texts) {
+    std::istringstream lines(text);
+    GradientDifferences& differences = all.emplace_back();
+    std::getline(lines, differences.missing_reason);
+    std::string difference;
+    std::string size;
+    for (std::string name; lines >> name >> difference >> size;) {
+      differences.tensors.push_back({name, std::stod(difference), std::stod(size)});
+    }
+  }
+  return all;
+}
+
+reports::GradientError gradient_error_of(const std::vector<GradientDifferences>& parts) {
+  reports::GradientError error;
+  double all = 0;
+  double all_exact = 0;
+  for (const GradientDifferences& part : parts) {
+    if (error.missing_reason.empty()) error.missing_reason = part.missing_reason;
+    for (const auto& [name, difference, size] : part.tensors) {
+      error.tensors.push_back({name, relative(difference, size)});
+      all += difference;
+      all_exact += size;
+    }
+  }
+  if (error.missing_reason.empty() && !(std::isfinite(all) && std::isfinite(all_exact))) {
     error.missing_reason = "a gradient was not finite";
-  } else {
+  }
+  if (error.missing_reason.empty()) {
     error.error_frac = relative(all, all_exact);
+  } else {
+    error.tensors.clear();
   }
   return error;
 }

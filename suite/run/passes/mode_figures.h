@@ -29,6 +29,11 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to);
                                                         const memopt::PlannedModeReport& report,
                                                         int64_t forwards);
 
+/// Returns what all ranks counted, by pass: sums, and the reasons of the first rank that has one,
+/// with its number. A budget is that of the rank that exceeded it most often.
+[[nodiscard]] std::vector<reports::PassFallbacks> fallbacks_of_ranks(
+    const std::vector<reports::RankRecord>& ranks);
+
 /// Replaces what is known of the same pass.
 void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks);
 
@@ -46,15 +51,36 @@ void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallba
 /// follow the mode's plan (what keeps everything is equal anyway), or "none" differs from itself.
 [[nodiscard]] reports::Certificate certificate_of(const SideBySide& trained, bool lossless);
 
-/// Returns `own` where those of all ranks, in their order, are PASS; else the first that is not,
-/// with its rank. Gradients are compared behind their sum, but what a rank saved is its own.
+/// Returns that of rank 0 where those of all ranks, in their order, are PASS or not applied; else
+/// the first other one, with its rank. Gradients are compared behind their sum, but what a rank
+/// saved is its own.
 [[nodiscard]] reports::Certificate certificate_of_ranks(
-    const std::vector<reports::Certificate>& all, const reports::Certificate& own);
+    const std::vector<reports::Certificate>& all);
 
-/// Relative 2-norm of the difference of the first compared step's gradients, whole and by tensor.
-/// Up to that step both trained alike, so it is the error of one step, at the same weights. Missing
-/// where that step did not follow the mode's plan.
-[[nodiscard]] reports::GradientError gradient_error_of(const SideBySide& trained);
+/// How far the first compared step's gradients are from those of "none". Up to that step both
+/// trained alike, so it is the difference of one step, at the same weights.
+struct GradientDifferences {
+  struct Tensor {
+    std::string name;
+    double difference = 0;  ///< squared 2-norm
+    double size = 0;        ///< squared 2-norm of the exact gradient
+  };
+  std::vector<Tensor> tensors;
+  std::string missing_reason;  ///< why the step did not follow the mode's plan; else empty
+};
+
+[[nodiscard]] GradientDifferences differences_of(const SideBySide& trained);
+
+/// Writes differences as text, for other ranks.
+[[nodiscard]] std::string text_of(const GradientDifferences& differences);
+/// Reads what all ranks wrote.
+[[nodiscard]] std::vector<GradientDifferences> differences_from(
+    const std::vector<std::string>& texts);
+
+/// Relative 2-norm of the differences, whole and by tensor, of a network whose parameters are
+/// divided among `parts`. Missing where one of them is.
+[[nodiscard]] reports::GradientError gradient_error_of(
+    const std::vector<GradientDifferences>& parts);
 
 /// Hodges-Lehmann estimate of the paired ratio of step times, with its bootstrap interval.
 [[nodiscard]] reports::Overhead overhead_of(const SideBySide& trained);

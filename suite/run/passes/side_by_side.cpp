@@ -100,7 +100,7 @@ class Contestant {
       : session_(make_session(options)),
         observer_(*session_.trainer),
         device_(options.spec.device),
-        passes_(options.spec.definition.train.accumulation) {
+        passes_(options.spec.forwards_of_step()) {
     perturb(session_.trainer->parameters(), options.spec.definition.seed);
   }
 
@@ -177,7 +177,7 @@ SessionOptions with_mode_none(const SessionOptions& options) {
 /// Optimizer steps until the mode is steady.
 int64_t steps_until_steady(const SessionOptions& options) {
   const int64_t forwards = options.spec.mode.forwards_until_steady;
-  const int64_t each = options.spec.definition.train.accumulation;
+  const int64_t each = options.spec.forwards_of_step();
   return (forwards + each - 1) / each;
 }
 

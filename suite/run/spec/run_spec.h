@@ -56,6 +56,11 @@ struct RunSpec {
   std::string pipeline;          ///< schedule of the stages that ranks are, "1f1b"; empty: none
   int64_t micro_batches = 0;     ///< micro-batches of the pipeline; 0: none
   bool deterministic = false;
+
+  /// Returns the forward passes of one step of this process: its micro-batches.
+  [[nodiscard]] int64_t forwards_of_step() const {
+    return micro_batches > 0 ? micro_batches : definition.train.accumulation;
+  }
 };
 
 /// "none-plain-fp32": the folder and label of a run of this spec.

@@ -91,8 +91,10 @@ TEST_P(RoundingSmallNet, follows_its_plan_and_rounds_as_it_does_in_planes) {
   EXPECT_EQ(followed.report.counters.departures, 0);
   SmallTraining planes = GetParam();
   planes.baseline = "plain";
-  const double error = gradient_error_of(test::beside_none(GetParam())).error_frac.value();
-  const double of_planes = gradient_error_of(test::beside_none(planes)).error_frac.value();
+  const double error =
+      gradient_error_of({differences_of(test::beside_none(GetParam()))}).error_frac.value();
+  const double of_planes =
+      gradient_error_of({differences_of(test::beside_none(planes))}).error_frac.value();
   EXPECT_GT(error, 0);
   // The same values are rounded alike; only groups of 256 neighbours (q) are others.
   EXPECT_LE(error, 2 * of_planes);

@@ -148,9 +148,6 @@ TEST(RunByRanks, refuse_a_pipeline_that_cannot_be) {
             std::string::npos);
   EXPECT_NE(refusal({"--pipeline", "1f1b", "--reduce", "bf16"}).find("--pipeline: --reduce: bf16"),
             std::string::npos);
-  EXPECT_NE(
-      refusal({"--pipeline", "1f1b", "--mode", "echo"}).find("--pipeline: --mode: echo (none"),
-      std::string::npos);
   EXPECT_NE(refusal({"--micro-batches", "2"}).find("--micro-batches: 2 (only with --pipeline)"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(folder.path() / "out"));
@@ -163,6 +160,34 @@ TEST(RunByRanks, keeps_the_certificate_of_a_lossless_mode) {
   const Finished run = run_noisemark(by_two(with(short_run(out), {"--mode", "echo"})));
   ASSERT_EQ(run.code, 0) << run.both();
   for (const char* gate : {"certificate", "rank_closure"}) expect_passed(result_in(out), gate);
+}
+
+/// Runs two stages under a mode.
+reports::Result stages_under(const std::string& mode, const fs::path& out) {
+  const Finished run = run_noisemark(
+      by_two(with(short_run(out), {"--pipeline", "1f1b", "--micro-batches", "2", "--mode", mode})));
+  EXPECT_EQ(run.code, 0) << run.both();
+  return result_in(out);
+}
+
+TEST(RunByRanks, are_stages_that_save_memory_and_prove_that_no_bit_changed) {
+  const TemporaryFolder folder;
+  const reports::Result result = stages_under("mirror+echo", folder.path() / "out");
+  for (const char* gate : {"certificate", "plan", "rank_closure"}) expect_passed(result, gate);
+  EXPECT_LT(result.memory.peak_saved_bytes, result.memory_mode.plain.peak_saved_bytes);
+  for (const reports::RankRecord& rank : result.ranks) EXPECT_EQ(rank.fallbacks.size(), 3U);
+}
+
+TEST(RunByRanks, are_stages_whose_rounding_has_one_error_of_all_gradients) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const reports::Result result = stages_under("dpr8", out);
+  expect_passed(result, "plan");
+  // Its least and its largest value are those of GradientError in passes/mode_figures_test.cpp.
+  EXPECT_GT(result.memory_mode.gradient_error.error_frac.value_or(0), 1e-4);
+  EXPECT_LT(result.memory_mode.gradient_error.error_frac.value_or(1), 0.25);
+  EXPECT_EQ(result.memory_mode.gradient_error.tensors.size(),
+            read_safetensors((out / "weights.safetensors").string()).tensors.size());
 }
 
 TEST(RunByRanks, name_the_rounding_of_gradients_which_is_other_work) {

@@ -75,14 +75,14 @@ TEST(Certificate, of_a_mode_that_makes_values_again_passes) {
 
 TEST(Certificate, of_ranks_is_that_of_the_first_which_did_not_pass_with_its_bits) {
   const reports::Certificate own = certificate_of(under_echo(), /*lossless=*/true);
-  EXPECT_EQ(certificate_of_ranks({own, own}, own).words, own.words);
+  EXPECT_EQ(certificate_of_ranks({own, own}).words, own.words);
   reports::Certificate failed = own;
   failed.verdict = reports::Verdict::kFail;
   failed.words = "Differs from mode none after step 2, first in loss.";
   failed.sha256.back() = std::string(64, '0');
   const reports::Certificate told =
       reports::certificate_from_json(reports::to_json(failed), "what a rank handed over");
-  const reports::Certificate all = certificate_of_ranks({own, told}, own);
+  const reports::Certificate all = certificate_of_ranks({own, told});
   EXPECT_EQ(all.verdict, reports::Verdict::kFail);
   EXPECT_EQ(all.words, "On rank 1: Differs from mode none after step 2, first in loss.");
   EXPECT_EQ(all.sha256, failed.sha256) << "the gate counts the bits that differ";
@@ -178,8 +178,8 @@ TEST(Certificate, starts_from_perturbed_weights) {
 }
 
 TEST(GradientError, is_zero_for_a_lossless_mode_and_not_for_rounding) {
-  EXPECT_EQ(gradient_error_of(under_echo()).error_frac, 0.0);
-  const reports::GradientError error = gradient_error_of(under_dpr8());
+  EXPECT_EQ(gradient_error_of({differences_of(under_echo())}).error_frac, 0.0);
+  const reports::GradientError error = gradient_error_of({differences_of(under_dpr8())});
   ASSERT_TRUE(error.error_frac);
   EXPECT_GT(*error.error_frac, 1e-4);
   // 1-4-3 rounds each saved value by at most 1/16 of it, and more below its smallest normal.
@@ -193,7 +193,7 @@ TEST(GradientError, in_bfloat16_is_that_of_rounding_alone) {
   const SideBySide trained = trained_with(options);
   EXPECT_NE(trained.none.digests.front(), under_dpr8().none.digests.front())
       << "beside none in bfloat16";
-  const reports::GradientError error = gradient_error_of(trained);
+  const reports::GradientError error = gradient_error_of({differences_of(trained)});
   ASSERT_TRUE(error.error_frac) << error.missing_reason;
   EXPECT_GT(*error.error_frac, 1e-4);
   // The bound of float32: bfloat16's own rounding, to 1/512, is in the reference too.
@@ -204,7 +204,7 @@ TEST(GradientError, in_bfloat16_is_that_of_rounding_alone) {
 TEST(GradientError, of_a_step_that_followed_no_plan_is_missing) {
   SideBySide trained = under_dpr8();
   trained.mode.not_followed.front() = "an operator failed";
-  const reports::GradientError error = gradient_error_of(trained);
+  const reports::GradientError error = gradient_error_of({differences_of(trained)});
   EXPECT_FALSE(error.error_frac);
   EXPECT_NE(error.missing_reason.find("an operator failed"), std::string::npos);
 }
@@ -213,10 +213,44 @@ TEST(GradientError, is_relative_to_the_exact_gradient_by_tensor_and_whole) {
   SideBySide trained;
   trained.none.gradients = {{"a", at::full({4}, 3.0)}, {"b", at::full({4}, 4.0)}};
   trained.mode.gradients = {{"a", at::full({4}, 3.0)}, {"b", at::full({4}, 5.0)}};
-  const reports::GradientError error = gradient_error_of(trained);
+  const reports::GradientError error = gradient_error_of({differences_of(trained)});
   EXPECT_DOUBLE_EQ(error.tensors.at(0).error_frac, 0);
   EXPECT_DOUBLE_EQ(error.tensors.at(1).error_frac, 0.25);
   EXPECT_DOUBLE_EQ(error.error_frac.value_or(-1), 0.2) << "2 of sqrt(36 + 64)";
+}
+
+TEST(GradientError, of_stages_is_that_of_the_whole_network_and_missing_where_one_lacks_it) {
+  GradientDifferences first{{{"a", 0, 36}}, ""};
+  GradientDifferences second{{{"b", 4, 64}}, ""};
+  const auto joined = [&] {
+    return gradient_error_of(differences_from({text_of(first), text_of(second)}));
+  };
+  EXPECT_DOUBLE_EQ(joined().error_frac.value_or(-1), 0.2) << "2 of sqrt(36 + 64)";
+  EXPECT_EQ(joined().tensors.at(1).name, "b");
+  second.missing_reason = "the step did not follow a plan; an operator failed";
+  EXPECT_EQ(joined().missing_reason, second.missing_reason);
+  EXPECT_FALSE(joined().error_frac);
+  second = {{{"b", std::numeric_limits<double>::infinity(), 64}}, ""};
+  EXPECT_EQ(joined().missing_reason, "a gradient was not finite");
+}
+
+TEST(Fallbacks, of_ranks_are_counted_together_and_name_the_rank_that_had_no_plan) {
+  reports::RankRecord none;
+  none.fallbacks.resize(2);
+  none.fallbacks[0].pass = "memory";
+  none.fallbacks[1].pass = "training";
+  none.fallbacks[1].departures = 2;
+  none.fallbacks[1].budget.emplace().steps = 5;
+  reports::RankRecord other = none;
+  other.fallbacks[0].plan_missing_reason = "an operator failed";
+  other.fallbacks[1].budget->exceeded = 1;
+  other.fallbacks[1].budget->exceeded_reason = "more was saved";
+  const auto all = fallbacks_of_ranks({none, other, none});
+  EXPECT_EQ(all.at(0).plan_missing_reason, "on rank 1: an operator failed");
+  EXPECT_EQ(all.at(1).departures, 6);
+  ASSERT_TRUE(all.at(1).budget);
+  EXPECT_EQ(all.at(1).budget->exceeded, 1);
+  EXPECT_EQ(all.at(1).budget->exceeded_reason, "on rank 1: more was saved");
 }
 
 TEST(Overhead, is_the_ratio_of_the_times_of_a_round) {
