@@ -57,7 +57,7 @@ void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallba
 [[nodiscard]] reports::Certificate certificate_of_ranks(
     const std::vector<reports::Certificate>& all);
 
-/// How far the first compared step's gradients are from those of "none". Up to that step both
+/// The distance of the first compared step's gradients from those of "none". Up to that step both
 /// trained alike, so it is the difference of one step, at the same weights.
 struct GradientDifferences {
   struct Tensor {
