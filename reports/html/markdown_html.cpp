@@ -110,8 +110,8 @@ typename Table::value_type tags_of(const Table& table, decltype(table.front().ty
 /// Takes what md4c finds, and writes HTML.
 class Writer {
  public:
-  Writer(const PictureHtml& picture, const LinkTarget& target)
-      : picture_(picture), target_(target) {}
+  Writer(const PictureHtml& picture, const LinkTarget& target, std::string_view prefix)
+      : picture_(picture), target_(target), prefix_(prefix) {}
 
   void enter(MD_BLOCKTYPE type, void* detail);
   void leave(MD_BLOCKTYPE type, void* detail);
@@ -128,6 +128,7 @@ class Writer {
 
   const PictureHtml& picture_;
   const LinkTarget& target_;
+  std::string_view prefix_;
   HtmlText page_;
   std::string html_;
   std::string raw_;    ///< content of the block of HTML that is open
@@ -150,7 +151,7 @@ void Writer::begin_heading(int level) {
 
 /// As GitHub does: letters and digits, with a hyphen for a blank, and a number from the second on.
 std::string Writer::id_of_heading() {
-  std::string id;
+  std::string id(prefix_);
   for (const char c : words_) {
     const auto byte = static_cast<unsigned char>(c);
     if (std::isalnum(byte) != 0 || c == '-' || c == '_' || byte >= 0x80) {
@@ -292,8 +293,9 @@ std::string html_text(std::string_view text) {
   return html;
 }
 
-HtmlText html_of(std::string_view markdown, const PictureHtml& picture, const LinkTarget& target) {
-  Writer html(picture, target);
+HtmlText html_of(std::string_view markdown, const PictureHtml& picture, const LinkTarget& target,
+                 std::string_view prefix) {
+  Writer html(picture, target, prefix);
   MD_PARSER parser{};
   parser.flags = MD_FLAG_TABLES;
   parser.enter_block = [](MD_BLOCKTYPE type, void* detail, void* data) {

@@ -34,8 +34,9 @@ using PictureHtml = std::function<std::string(std::string_view words, std::strin
 using LinkTarget = std::function<std::string(std::string_view path)>;
 
 /// The tags <details>, <summary> and <br> of the Markdown become tags; any other is shown as the
-/// text that it is, and comments are left out. No link leads to a script.
+/// text that it is, and comments are left out. No link leads to a script. The ids of headings begin
+/// with `prefix`.
 [[nodiscard]] HtmlText html_of(std::string_view markdown, const PictureHtml& picture,
-                               const LinkTarget& target);
+                               const LinkTarget& target, std::string_view prefix = "");
 
 }  // namespace noisemark::reports

@@ -79,37 +79,37 @@ std::string text_beside(fs::path file, const char* extension) {
 /// Takes pictures into the page, and notes what they were drawn from.
 class Pictures {
  public:
-  explicit Pictures(const fs::path& folder) : folder_(folder) {}
-
-  std::string html(std::string_view words, std::string_view address) {
+  /// `part` is the name of the part of the page that has the picture.
+  std::string html(const fs::path& folder, std::string_view part, std::string_view words,
+                   std::string_view address) {
     const fs::path path = path_of_address(address);
-    const fs::path file = folder_ / path;
+    const fs::path file = folder / path;
     const std::string kind = kind_of_picture(file);
     std::error_code none;
-    if (folder_.empty() || kind.empty() || !is_below(path) || !fs::is_regular_file(file, none) ||
+    if (folder.empty() || kind.empty() || !is_below(path) || !fs::is_regular_file(file, none) ||
         fs::file_size(file, none) > kMostPictureBytes) {
       return fmt::format("<em>{} ({})</em>", html_text(words), html_text(address));
     }
     // A picture behind an address of data runs no script, whatever the file holds.
     return fmt::format("<img class=\"plot\" data-plot=\"{}\" alt=\"{}\" src=\"data:{};base64,{}\">",
-                       note(words, file), html_text(words), kind, base64(read_file(file)));
+                       note(part, words, file), html_text(words), kind, base64(read_file(file)));
   }
 
-  /// A list of JSON: title, data and script of gnuplot of each picture that has them.
+  /// A list of JSON: part, title, data and script of gnuplot of each picture that has them.
   [[nodiscard]] std::string sources() const { return fmt::format("[{}]", sources_); }
   [[nodiscard]] bool any() const { return count_ > 0; }
 
  private:
-  std::string note(std::string_view words, const fs::path& file) {
+  std::string note(std::string_view part, std::string_view words, const fs::path& file) {
     const std::string data = text_beside(file, ".dat");
     const std::string script = text_beside(file, ".gp");
     if (data.empty() || script.empty()) return "";
-    sources_ += fmt::format("{}{{\"title\":{},\"data\":{},\"script\":{}}}", count_ == 0 ? "" : ",",
-                            json_text(words), json_text(data), json_text(script));
+    sources_ +=
+        fmt::format(R"({}{{"part":{},"title":{},"data":{},"script":{}}})", count_ == 0 ? "" : ",",
+                    json_text(part), json_text(words), json_text(data), json_text(script));
     return std::to_string(count_++);
   }
 
-  const fs::path& folder_;
   std::string sources_;
   size_t count_ = 0;
 };
@@ -126,6 +126,29 @@ std::string page_of_link(const fs::path& folder, std::string_view address) {
     }
   }
   return std::string(address);
+}
+
+/// Returns where a link of a part leads from the page that has it.
+std::string link_of_part(const std::string& name, std::string_view address) {
+  if (address.starts_with("#")) return "#" + name + "-" + std::string(address.substr(1));
+  const bool elsewhere = address.starts_with("/") || address.find(':') < address.find('/');
+  return elsewhere ? std::string(address) : name + "/" + std::string(address);
+}
+
+/// Its headings are below one of their own, which stands in the page's contents.
+std::string part_html(const fs::path& folder, const HtmlPart& part, Pictures& pictures,
+                      std::vector<HtmlHeading>& headings) {
+  const std::string prefix = part.name + "-";
+  const HtmlText text = html_of(
+      part.markdown,
+      [&](std::string_view words, std::string_view path) {
+        return pictures.html(folder / part.name, part.name, words, path);
+      },
+      [&](std::string_view path) { return link_of_part(part.name, path); }, prefix);
+  headings.push_back({2, "part-" + part.name, html_text(text.title)});
+  return fmt::format(
+      "<details id=\"part-{}\" data-part=\"{}\"><summary>{}</summary>\n{}{}</details>\n", part.name,
+      part.name, html_text(text.title), text.head, text.rest);
 }
 
 std::string contents(const std::vector<HtmlHeading>& headings) {
@@ -182,15 +205,30 @@ void add_data(const fs::path& file, const char* name, Data& data) {
   if (nlohmann::json::accept(text)) data.emplace_back(name, std::move(text));
 }
 
+/// Adds NAME/NAME.md below the page's folder, and its data, where it is there.
+void add_part(HtmlPage& page, const char* name, const char* file, const char* data) {
+  const fs::path folder = page.folder / name;
+  const fs::path markdown = folder / (std::string(name) + ".md");
+  std::error_code none;
+  if (!fs::is_regular_file(markdown, none)) return;
+  page.parts.push_back({name, read_file(markdown)});
+  add_data(folder / file, data, page.data);
+}
+
 }  // namespace
 
 std::string html_page(const HtmlPage& page) {
   const PageAssets assets = page_assets();
-  Pictures pictures(page.folder);
-  const HtmlText text = html_of(
+  Pictures pictures;
+  HtmlText text = html_of(
       page.markdown,
-      [&](std::string_view words, std::string_view path) { return pictures.html(words, path); },
+      [&](std::string_view words, std::string_view path) {
+        return pictures.html(page.folder, "", words, path);
+      },
       [&](std::string_view path) { return page_of_link(page.folder, path); });
+  for (const HtmlPart& part : page.parts) {
+    text.rest += part_html(page.folder, part, pictures, text.headings);
+  }
   std::string html = fmt::format(
       "{}{}<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
@@ -216,6 +254,8 @@ fs::path write_html_beside(const fs::path& markdown_file) {
   HtmlPage page{read_file(markdown_file), markdown_file.parent_path()};
   if (markdown_file.filename() == "report.md") {
     add_data(page.folder / "result.json", "result", page.data);
+    add_part(page, "profile", "memory_timeline.json", "timeline");
+    add_part(page, "predict", "predict.json", "prediction");
   }
   if (markdown_file.filename() == "predict.md") {
     add_data(page.folder / "predict.json", "prediction", page.data);

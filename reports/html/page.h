@@ -14,6 +14,12 @@
 /// from the very Markdown that people read, so that nothing is said twice or lost.
 namespace noisemark::reports {
 
+/// The page of another command, folded behind a page's own text.
+struct HtmlPart {
+  std::string name;  ///< of its file and of the folder that it lies in, below the page's: "profile"
+  std::string markdown;
+};
+
 struct HtmlPage {
   std::string markdown;
   /// Pictures and links of the Markdown are relative to it. Empty: there are none.
@@ -22,6 +28,7 @@ struct HtmlPage {
   /// Scripts draw from these, name and JSON: "result" (result.json), "prediction" (predict.json),
   /// "timeline" (memory_timeline.json), "pairs" (page_of_sides()).
   std::vector<std::pair<std::string, std::string>> data = {};
+  std::vector<HtmlPart> parts = {};
 };
 
 /// A pure function but for the pictures in the page's folder, which it takes in with the data and
@@ -34,7 +41,8 @@ struct HtmlPage {
 [[nodiscard]] std::string why_pictures();
 
 /// Writes FILE.html beside FILE.md, with the data of what lies there too: a result.json for a
-/// report.md, a predict.json. Returns its path. Throws Error (bad input, cannot write).
+/// report.md, a predict.json. The page of a report takes in profile/profile.md and
+/// predict/predict.md below its folder. Returns its path. Throws Error (bad input, cannot write).
 std::filesystem::path write_html_beside(const std::filesystem::path& markdown_file);
 
 /// Every page begins so, by which one is told from a page that somebody else wrote.

@@ -332,14 +332,15 @@ function whenNear(element, draw) {
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 /** What a step did at each place of the plot of memory: of a profile everywhere, of a run at its peak. */
-function instants() {
+function instants(part) {
   const words = new Map();
   const place = (time_s) => Number((1000 * time_s).toPrecision(6));
-  for (const point of data.timeline?.points ?? []) {
+  const ofRun = data.result && part === "";
+  for (const point of (ofRun ? null : data.timeline)?.points ?? []) {
     const parts = [point.operator, point.layer && `layer ${point.layer}`, point.phase];
     words.set(place(point.time_s), parts.filter(Boolean).join(", "));
   }
-  const memory = data.result?.memory;
+  const memory = ofRun ? data.result.memory : null;
   const peak = memory?.timeline.find((point) => sum(point.by_category) === memory.peak_bytes);
   if (peak) words.set(place(peak.time_s), `the peak, in ${memory.peak_phase}: ${memory.peak_operator}`);
   return (x) => words.get(x) ?? "";
@@ -353,7 +354,7 @@ async function replacePicture(picture, source) {
   picture.after(graph);
   picture.classList.add("replaced");
   try {
-    const words = source.script.includes("'memory.svg'") ? instants() : undefined;
+    const words = source.script.includes("'memory.svg'") ? instants(source.part) : undefined;
     const layout = layoutOf(plot);
     if (traces.some((trace) => trace.text)) layout.hovermode = "closest";
     await drawInto(graph, traces, layout, picture.alt, words);
@@ -432,7 +433,7 @@ async function drawPrediction() {
   const output = make("div", {class: "readout", role: "status"});
   const section = make("section", {id: "batch-slider"}, make("h2", {}, "Move the batch"),
     make("div", {class: "slider"}, make("label", {for: "batch"}, "Batch"), slider), output);
-  (document.querySelector("main nav") ?? document.querySelector("main header")).after(section);
+  (document.querySelector("[data-part=predict] > summary") ?? document.querySelector("main nav") ?? document.querySelector("main header")).after(section);
   const graphs = [];
   for (const figure of Object.values(FIGURES)) {
     const graph = make("div", {class: "plot", role: "img", "aria-label": `${figure.label} by batch`});
@@ -494,7 +495,9 @@ async function enhancePlots() {
   if (!wanted || !(await loadLibrary())) return;
   enhancePictures();
   enhancePairs();
-  if (data.prediction) await drawPrediction();
+  const part = document.querySelector("[data-part=predict]");
+  if (data.prediction && part) part.addEventListener("toggle", drawPrediction, {once: true});  // a folded plot has no width
+  else if (data.prediction) await drawPrediction();
 }
 
 enhanceTables();

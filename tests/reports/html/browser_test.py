@@ -33,6 +33,7 @@ def setUpModule():
 class Page(unittest.TestCase):
     file = "run/report.html"
     scripts = True
+    first_plot = 0  # of those that the tests of the class look at
 
     def setUp(self):
         self.browser = opened
@@ -55,11 +56,12 @@ class Page(unittest.TestCase):
 
     def wait_for_plot(self, number: int):
         """Brings the plot before the eye; it is drawn then."""
+        number += self.first_plot
         self.browser.value(f"document.querySelectorAll('img.plot')[{number}].scrollIntoView()")
         self.browser.wait_for(f"document.querySelectorAll('img.plot')[{number}].dataset.drawn === 'yes'")
 
     def plot(self, number: int) -> str:
-        return f"document.querySelectorAll('img.plot')[{number}].nextElementSibling"
+        return f"document.querySelectorAll('img.plot')[{number + self.first_plot}].nextElementSibling"
 
 
 class Report(Page):
@@ -151,7 +153,7 @@ class Report(Page):
     def test_the_peak_of_memory_is_told_with_what_ran_then(self):
         self.wait_for_plot(1)
         peak = self.browser.value("(() => { const t = data.result.memory.timeline.find((p) => sum(p.by_category) === data.result.memory.peak_bytes);"
-                                  " return instants()(Number((1000 * t.time_s).toPrecision(6))); })()")
+                                  " return instants('')(Number((1000 * t.time_s).toPrecision(6))); })()")
         self.assertEqual(peak, "the peak, in backward: aten::convolution_backward")
 
     def test_it_is_printed_whole(self):
@@ -243,8 +245,16 @@ class PlotsOfAllKinds(Page):
         self.assertGreaterEqual(found, 2)
 
 
+class ProfileInAReport(Profile):
+    file, first_plot = "whole/report.html", 3
+
+
 class Prediction(Page):
     file = "prediction/predict.html"
+
+    def setUp(self):
+        super().setUp()
+        self.browser.wait_for("[...document.querySelectorAll('#batch-slider div.plot')].filter((g) => g.layout?.shapes?.length > 1).length === 2")
 
     def test_the_slider_moves_both_curves_and_tells_both_figures(self):
         graphs = "[...document.querySelectorAll('#batch-slider div.plot')]"
@@ -265,6 +275,14 @@ class Prediction(Page):
         self.assertEqual(dashed[0], "dash")
         self.browser.value("(() => { const s = document.getElementById('batch'); s.value = s.max; s.dispatchEvent(new Event('input')); })()")
         self.assertIn("extrapolated beyond what was measured", self.texts("#batch-slider .readout")[0])
+
+
+class PredictionInAReport(Prediction):
+    file = "whole/report.html"
+
+    def test_the_curves_are_as_wide_as_the_page(self):
+        widths = self.browser.value("[...document.querySelectorAll('#batch-slider div.plot .main-svg')].map((s) => s.getBoundingClientRect().width)")
+        self.assertGreater(min(width for width in widths if width), 600)
 
 
 class Comparison(Page):

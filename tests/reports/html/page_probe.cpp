@@ -135,6 +135,11 @@ int run(const fs::path& example, const fs::path& out) {
   (void)write_html_beside(out / "run" / "report.md");
   write_prediction(out / "prediction");
   write_profile(out / "profile");
+  const fs::path whole = out / "whole";
+  fs::copy(example, whole, fs::copy_options::recursive);
+  write_profile(whole / "profile");
+  write_prediction(whole / "predict");
+  (void)write_html_beside(whole / "report.md");
   write_plots_of_all_kinds(out / "plots");
   write_comparison(out / "compare.html");
   write_hostile(out / "hostile.html");

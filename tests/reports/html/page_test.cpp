@@ -57,6 +57,33 @@ TEST_F(Page, is_one_file_with_the_report_its_pictures_and_its_data) {
   EXPECT_EQ(data["plots"][1]["script"], read_file(run / "plots" / "memory.gp"));
 }
 
+TEST_F(Page, of_a_run_takes_in_its_profile_and_its_prediction) {
+  const fs::path run = example();
+  make_folder(run / "profile" / "plots");
+  fs::copy_file(run / "plots" / "memory.svg", run / "profile" / "plots" / "memory.svg");
+  write_file_atomically(run / "profile" / "plots" / "memory.dat", "1 2\n");
+  write_file_atomically(run / "profile" / "plots" / "memory.gp", "plot\n");
+  write_file_atomically(run / "profile" / "profile.md",
+                        "# Profile of a step\n\n## Memory\n\n![m](plots/memory.svg) "
+                        "[t](trace.json.gz) [up](#memory) [far](https://a.org/b)\n");
+  write_file_atomically(run / "profile" / "memory_timeline.json", R"({"points": []})");
+  make_folder(run / "predict");
+  write_file_atomically(run / "predict" / "predict.md", "# Prediction\n");
+  write_file_atomically(run / "predict" / "predict.json", R"({"variants": []})");
+  const std::string page = read_file(write_html_beside(run / "report.md"));
+  EXPECT_TRUE(has(page, "<li><a href=\"#part-profile\">Profile of a step</a></li>"));
+  EXPECT_TRUE(has(page, "<h2 id=\"profile-memory\">"));
+  EXPECT_TRUE(has(page, "<a href=\"profile/trace.json.gz\">t</a>"));
+  EXPECT_TRUE(has(page, "<a href=\"#profile-memory\">up</a>"));
+  EXPECT_TRUE(has(page, "<a href=\"https://a.org/b\">far</a>"));
+  const nlohmann::json data = data_of(page);
+  ASSERT_EQ(data["plots"].size(), 4U) << "the report's and that of the profile";
+  EXPECT_EQ(data["plots"][1]["part"], "");
+  EXPECT_EQ(data["plots"][3]["part"], "profile");
+  EXPECT_TRUE(data.contains("timeline"));
+  EXPECT_TRUE(data.contains("prediction"));
+}
+
 // The issue's bound for ho-cifar10, whose result and plots are no longer than the example's.
 TEST_F(Page, has_less_than_five_megabytes) {
   EXPECT_LT(fs::file_size(write_html_beside(example() / "report.md")), 5'000'000U);
