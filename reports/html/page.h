@@ -16,7 +16,7 @@ namespace noisemark::reports {
 
 /// The page of another command, folded behind a page's own text.
 struct HtmlPart {
-  std::string name;  ///< of its file and of the folder that it lies in, below the page's: "profile"
+  std::string name;  ///< the name of its file and of its folder below the page: "profile"
   std::string markdown;
 };
 
