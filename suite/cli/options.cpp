@@ -204,7 +204,7 @@ constexpr std::array kRows{
     Row{{kSample, "patch-mode", "M",
          "what the layers of a process know of the other bands: with full_sync everything, with "
          "displaced what was so one step before, with no_sync what was so in the warm-up (a "
-         "control)",
+         "control); the others are displaced, but for group norms",
          "", 0, false, patch_modes},
         at<&Options::patch_mode>},
     Row{{kSample, "patch-warmup", "N", "synchronous steps after the first, which always is", "", 0},

@@ -269,7 +269,7 @@ SamplingPassOptions pass_options(const Options& given, const PlannedRun& plan) {
   options.batch = given.batch.value_or(kBatch);
   options.sample = sample_config(given, plan.spec.definition);
   require_picture_channels(plan.spec.definition);
-  options.patches.mode = patch_mode_of(given.patch_mode);
+  set_patch_mode(given.patch_mode, options.patches);
   options.patches.warmup = given.patch_warmup;
   take_noise(given, options);
   return options;

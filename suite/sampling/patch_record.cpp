@@ -52,19 +52,19 @@ PatchRecord record_of(PatchedDenoiser& patched, const PatchOptions& options, con
     record.steps.push_back({kind, tally, predicted_s(probe, tally, synchronous)});
   };
   add("synchronous", patched.synchronous(), true);
-  add(patch_word(options.mode), patched.displaced(), false);
+  add(patch_word(options), patched.displaced(), false);
   return record;
 }
 
 std::string patch_words(int64_t ranks, const PatchOptions& options) {
-  const std::string words = fmt::format("{} on {} ranks", patch_word(options.mode), ranks);
+  const std::string words = fmt::format("{} on {} ranks", patch_word(options), ranks);
   if (options.mode == PatchMode::kFullSync) return words;
   return fmt::format("{}, {} warm-up steps", words, options.warmup);
 }
 
 reports::SamplingFile::Patches kept_of(const PatchRecord& record) {
   reports::SamplingFile::Patches kept{.ranks = record.ranks,
-                                      .mode = patch_word(record.options.mode),
+                                      .mode = patch_word(record.options),
                                       .warmup = record.options.warmup,
                                       .shared_processors = record.shared_processors,
                                       .steps = {}};

@@ -22,11 +22,15 @@ namespace {
 struct PatchModeEntry {
   const char* word;
   PatchMode mode;
+  NormRule norm = NormRule::kCorrectedStale;
 };
 
 constexpr std::array kPatchModes{
     PatchModeEntry{"full_sync", PatchMode::kFullSync},
     PatchModeEntry{"displaced", PatchMode::kDisplaced},
+    PatchModeEntry{"sync_gn", PatchMode::kDisplaced, NormRule::kSynchronous},
+    PatchModeEntry{"stale_gn", PatchMode::kDisplaced, NormRule::kStale},
+    PatchModeEntry{"separate_gn", PatchMode::kDisplaced, NormRule::kOwn},
     PatchModeEntry{"no_sync", PatchMode::kNoSync},
 };
 
@@ -38,16 +42,18 @@ std::vector<std::string> patch_modes() {
   return words;
 }
 
-PatchMode patch_mode_of(const std::string& word) {
+void set_patch_mode(const std::string& word, PatchOptions& to) {
   for (const PatchModeEntry& entry : kPatchModes) {
-    if (entry.word == word) return entry.mode;
+    if (entry.word != word) continue;
+    to.mode = entry.mode;
+    to.norm = entry.norm;
   }
-  return PatchMode::kDisplaced;
 }
 
-std::string patch_word(PatchMode mode) {
+std::string patch_word(const PatchOptions& options) {
   for (const PatchModeEntry& entry : kPatchModes) {
-    if (entry.mode == mode) return entry.word;
+    const bool same_rule = entry.norm == options.norm || entry.mode != PatchMode::kDisplaced;
+    if (entry.mode == options.mode && same_rule) return entry.word;
   }
   return "";
 }
@@ -186,11 +192,13 @@ at::Tensor PatchedDenoiser::forward(const at::Tensor& x, const at::Tensor& t) {
 
   PatchTally& tally = synchronous ? synchronous_ : displaced_;
   const PatchElements elements = patch_elements(model_, x.size(0), group_->rank().ranks);
-  const bool layers_give = synchronous || options_.mode != PatchMode::kNoSync;
+  int64_t given = elements.output;
+  if (synchronous || options_.mode != PatchMode::kNoSync) given += elements.layers;
+  const bool own_norms = options_.mode == PatchMode::kDisplaced && options_.norm == NormRule::kOwn;
+  if (!synchronous && own_norms) given -= elements.norms;
   ++tally.steps;
   tally.seconds += std::chrono::duration<double>(Clock::now() - start).count();
-  tally.expected_bytes += (elements.output + (layers_give ? elements.layers : 0)) *
-                          static_cast<int64_t>(out.element_size());
+  tally.expected_bytes += given * static_cast<int64_t>(out.element_size());
   tally.traffic += group_->traffic() - before;
   last_band_ = band;
   last_t_ = t;

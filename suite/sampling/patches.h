@@ -22,18 +22,19 @@ enum class PatchMode {
   kNoSync,     ///< layers keep what the others had in the last synchronous step: a control
 };
 
-/// The words of --patch-mode.
-[[nodiscard]] std::vector<std::string> patch_modes();
-/// Returns the mode of one of these words; displaced for an empty one.
-[[nodiscard]] PatchMode patch_mode_of(const std::string& word);
-[[nodiscard]] std::string patch_word(PatchMode mode);
-
 struct PatchOptions {
   PatchMode mode = PatchMode::kDisplaced;
   int64_t warmup = 4;  ///< synchronous steps after the first, which always is
-  NormRule norm = NormRule::kCorrectedStale;
-  bool unbiased_variance = false;  ///< the peer's factor n / (n - 1)
+  NormRule norm = NormRule::kCorrectedStale;  ///< of displaced steps
+  bool unbiased_variance = false;             ///< the peer's factor n / (n - 1)
 };
+
+/// The words of --patch-mode. Each is a mode and, where layers are displaced, a rule for group
+/// norms.
+[[nodiscard]] std::vector<std::string> patch_modes();
+/// Sets mode and rule to those of one of these words; leaves them for an empty one.
+void set_patch_mode(const std::string& word, PatchOptions& to);
+[[nodiscard]] std::string patch_word(const PatchOptions& options);
 
 /// Throws Error, exit code 2, unless so many bands have equally many rows in every stage.
 void require_equal_bands(int64_t ranks, const ModelConfig& model);
@@ -98,6 +99,7 @@ class PatchedDenoiser final : public Denoiser {
 /// - the output: B C (H / ranks) W
 struct PatchElements {
   int64_t layers = 0;
+  int64_t norms = 0;  ///< the part of `layers` that group norms give
   int64_t output = 0;
 };
 

@@ -29,14 +29,9 @@ from distrifuser.utils import PatchParallelismCommManager
 
 attn.USE_PEFT_BACKEND = True  # without PEFT it gives linear layers a second argument, which they no longer take
 
-# Each mode of the peer has a mode of ours and a rule for group norms, as patches_test.cpp spells it.
-MODES = {
-    "full_sync": ("full_sync", "corrected"),
-    "corrected_async_gn": ("displaced", "corrected"),
-    "stale_gn": ("displaced", "stale"),
-    "sync_gn": ("displaced", "synchronous"),
-    "separate_gn": ("displaced", "own"),
-    "no_sync": ("no_sync", "own"),
+# Our word for each mode of the peer.
+MODES = {"corrected_async_gn": "displaced"} | {
+    word: word for word in ("full_sync", "stale_gn", "sync_gn", "separate_gn", "no_sync")
 }
 CHANNELS, HEADS, GROUPS, STEPS, SYNCHRONOUS = 8, 2, 4, 5, 2
 
@@ -150,9 +145,8 @@ def by_peer(folder, ranks, mode):
 def by_us(folder, ranks, mode):
     given = os.path.join(folder, "given")
     save_file(given_to_us(layers()), given)
-    word, rule = MODES[mode]
     variables = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
-                 "NOISEMARK_TEST_JOB": f"layers_of_peer {given} {word} {rule} {SYNCHRONOUS}"}  # fmt: skip
+                 "NOISEMARK_TEST_JOB": f"layers_of_peer {given} {MODES[mode]} {SYNCHRONOUS}"}  # fmt: skip
     processes = []
     for rank in range(ranks):
         out = os.path.join(folder, f"ours.{rank}")

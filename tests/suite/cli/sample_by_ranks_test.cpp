@@ -139,7 +139,9 @@ TEST_F(SampleByRanks, refuses_what_it_cannot_do) {
             "has in its lowest stage)\n");
   const Finished word = sample("out", {"--patch-parallel", "2", "--patch-mode", "sync"});
   EXPECT_EQ(word.code, 2);
-  EXPECT_NE(word.err.find("one of: full_sync, displaced, no_sync"), std::string::npos) << word.err;
+  EXPECT_NE(word.err.find("one of: full_sync, displaced, sync_gn, stale_gn, separate_gn, no_sync"),
+            std::string::npos)
+      << word.err;
   EXPECT_FALSE(fs::exists(out("out")));
 }
 

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,11 +58,11 @@ at::Tensor times() {
 
 struct Way {
   std::string network;
-  PatchMode mode = PatchMode::kFullSync;
+  std::string mode = "full_sync";
   at::ScalarType dtype = at::kDouble;
 
   [[nodiscard]] std::string name() const {
-    return fmt::format("{} {} {}", network, patch_word(mode), at::toString(dtype));
+    return fmt::format("{} {} {}", network, mode, at::toString(dtype));
   }
 };
 
@@ -69,11 +70,10 @@ struct Way {
 std::vector<Way> ways_of(int64_t ranks) {
   std::vector<Way> ways;
   for (const char* network : {"ho", "pooled", "lucid"}) {
-    ways.push_back({network, PatchMode::kFullSync});
-    ways.push_back({network, PatchMode::kFullSync, at::kFloat});
-    if (ranks > 2) continue;
-    ways.push_back({network, PatchMode::kDisplaced});
-    ways.push_back({network, PatchMode::kNoSync});
+    ways.push_back({network, "full_sync", at::kFloat});
+    for (const std::string& mode : patch_modes()) {
+      if (ranks == 2 || mode == "full_sync") ways.push_back({network, mode});
+    }
   }
   return ways;
 }
@@ -88,7 +88,7 @@ std::string counts_of(const PatchTally& tally) {
 void evaluate(const Way& way, const std::shared_ptr<Group>& group, const std::string& out) {
   const c10::InferenceMode no_gradients;
   PatchOptions options;
-  options.mode = way.mode;
+  set_patch_mode(way.mode, options);
   options.warmup = 0;
   PatchedDenoiser patched(network_of(way.network, way.dtype), config_of(way.network), group,
                           options);
@@ -179,22 +179,16 @@ class LayersOfPeer final : public Denoiser {
   std::vector<torch::nn::GroupNorm> norms_;
 };
 
-const std::map<std::string, NormRule> kNormRules{{"synchronous", NormRule::kSynchronous},
-                                                 {"corrected", NormRule::kCorrectedStale},
-                                                 {"stale", NormRule::kStale},
-                                                 {"own", NormRule::kOwn}};
-
-/// The words are a file of weights and pictures, the mode, the rule for norms and the number of
-/// synchronous steps: tests/parity/distrifusion_test.py compares what is written.
+/// The words are a file of weights and pictures, the mode and the number of synchronous steps:
+/// tests/parity/distrifusion_test.py compares what is written.
 const test::NamedJob kLayersOfPeer{
     "layers_of_peer", [](const Rank& rank, const Words& words, const std::string& out) {
       const c10::InferenceMode no_gradients;
       const auto tensors = read_safetensors(words.at(0)).tensors;
       const NamedWeights given(tensors.begin(), tensors.end());
       PatchOptions options;
-      options.mode = patch_mode_of(words.at(1));
-      options.norm = kNormRules.at(words.at(2));
-      options.warmup = std::stoll(words.at(3)) - 1;
+      set_patch_mode(words.at(1), options);
+      options.warmup = std::stoll(words.at(2)) - 1;
       options.unbiased_variance = true;
       PatchedDenoiser patched(std::make_shared<LayersOfPeer>(given), config_of("ho"),
                               Group::join(rank, kLimit), options);
@@ -262,7 +256,7 @@ double bound_of(at::ScalarType dtype) {
 TEST(PatchParallel, full_sync_gives_what_one_process_gives) {
   for (const std::string network : {"ho", "lucid"}) {
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
-      const Way way{network, PatchMode::kFullSync, dtype};
+      const Way way{network, "full_sync", dtype};
       for (const int64_t number : {2, 4}) {
         const Found found = evaluated(number, way);
         EXPECT_LT(off(found, way, "0", 0), bound_of(dtype)) << network << number;
@@ -275,7 +269,7 @@ TEST(PatchParallel, full_sync_gives_what_one_process_gives) {
 /// Activations a step old are as good as new where the image did not change.
 TEST(PatchParallel, displaced_takes_what_the_others_had_in_the_step_before) {
   for (const std::string network : {"ho", "lucid"}) {
-    const Way way{network, PatchMode::kDisplaced};
+    const Way way{network, "displaced"};
     const Found found = evaluated(2, way);
     EXPECT_LT(off(found, way, "0", 0), 1e-12) << network;
     EXPECT_LT(off(found, way, "1", 1), 1e-12) << network;
@@ -287,12 +281,12 @@ TEST(PatchParallel, displaced_takes_what_the_others_had_in_the_step_before) {
 }
 
 TEST(PatchParallel, no_sync_keeps_what_the_others_had_in_the_last_synchronous_step) {
-  const Way way{"lucid", PatchMode::kNoSync};
+  const Way way{"lucid", "no_sync"};
   const Found found = evaluated(2, way);
   EXPECT_LT(off(found, way, "1", 1), 1e-12);
   EXPECT_GT(off(found, way, "2", 2), 1e-4);
   EXPECT_TRUE(found.outputs.at("3").equal(found.outputs.at("2"))) << "nothing comes any more";
-  const Way normed{"ho", PatchMode::kNoSync};
+  const Way normed{"ho", "no_sync"};
   EXPECT_GT(off(evaluated(2, normed), normed, "1", 1), 1e-4) << "norms know their own band alone";
 }
 
@@ -300,8 +294,10 @@ TEST(PatchParallel, no_sync_keeps_what_the_others_had_in_the_last_synchronous_st
 std::string counts_by_formula(const Way& way, int64_t number) {
   const PatchElements elements = patch_elements(config_of(way.network), 2, number);
   const int64_t all = 8 * (elements.layers + elements.output);
-  const int64_t others = way.mode == PatchMode::kNoSync ? 8 * elements.output : all;
-  if (way.mode == PatchMode::kFullSync) {
+  int64_t others = all;
+  if (way.mode == "no_sync") others -= 8 * elements.layers;
+  if (way.mode == "separate_gn") others -= 8 * elements.norms;
+  if (way.mode == "full_sync") {
     return fmt::format("5 steps, {0} of {0} bytes; 0 steps, 0 of 0 bytes", 5 * all);
   }
   return fmt::format("2 steps, {0} of {0} bytes; 3 steps, {1} of {1} bytes", 2 * all, 3 * others);
@@ -309,13 +305,28 @@ std::string counts_by_formula(const Way& way, int64_t number) {
 
 TEST(PatchParallel, gives_as_many_bytes_as_the_formula_says) {
   for (const std::string network : {"ho", "pooled", "lucid"}) {
-    for (const PatchMode mode : {PatchMode::kFullSync, PatchMode::kDisplaced, PatchMode::kNoSync}) {
+    for (const std::string& mode : patch_modes()) {
       const Way way{network, mode};
       EXPECT_EQ(evaluated(2, way).counts, counts_by_formula(way, 2)) << network;
     }
-    const Way way{network, PatchMode::kFullSync};
+    const Way way{network, "full_sync"};
     EXPECT_EQ(evaluated(4, way).counts, counts_by_formula(way, 4)) << network;
   }
+}
+
+/// Of "1" the picture has not changed, of "2" it has.
+TEST(PatchParallel, rules_for_norms_differ_in_whose_statistics_they_take) {
+  const auto off_of = [](const std::string& mode, const std::string& name, size_t number) {
+    const Way way{"ho", mode};
+    return off(evaluated(2, way), way, name, number);
+  };
+  for (const char* mode : {"displaced", "sync_gn", "stale_gn"}) {
+    EXPECT_LT(off_of(mode, "1", 1), 1e-12) << mode;
+  }
+  EXPECT_GT(off_of("separate_gn", "1", 1), 1e-4) << "norms know their own band alone";
+  const std::set<double> all{off_of("displaced", "2", 2), off_of("sync_gn", "2", 2),
+                             off_of("stale_gn", "2", 2), off_of("separate_gn", "2", 2)};
+  EXPECT_EQ(all.size(), 4U);
 }
 
 /// By hand, for one picture of 1 x 8 x 8 and a network of one stage with four channels.
