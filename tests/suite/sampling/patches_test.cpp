@@ -314,7 +314,7 @@ TEST(PatchParallel, gives_as_many_bytes_as_the_formula_says) {
   }
 }
 
-/// Of "1" the picture has not changed, of "2" it has.
+/// The picture of "1" has not changed, that of "2" has.
 TEST(PatchParallel, rules_for_norms_differ_in_whose_statistics_they_take) {
   const auto off_of = [](const std::string& mode, const std::string& name, size_t number) {
     const Way way{"ho", mode};
