@@ -25,7 +25,7 @@ enum class PatchMode {
 struct PatchOptions {
   PatchMode mode = PatchMode::kDisplaced;
   int64_t warmup = 4;  ///< synchronous steps after the first, which always is
-  NormRule norm = NormRule::kCorrectedStale;  ///< of displaced steps
+  NormRule norm = NormRule::kCorrectedStale;  ///< the rule of displaced steps
   bool unbiased_variance = false;             ///< the peer's factor n / (n - 1)
 };
 
