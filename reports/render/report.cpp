@@ -266,12 +266,14 @@ std::string environment(const Result& result) {
 }
 
 std::string seeds(const Result& result) {
-  MarkdownTable table({{"stream"}, {"seed", Align::kRight}});
-  table.add_row({"base", fmt::format("{}", result.seeds.base)});
-  for (const auto& [stream, seed] : result.seeds.streams) {
-    table.add_row({stream, fmt::format("{}", seed)});
+  MarkdownTable table({{"stream"}, {"first number", Align::kRight}});
+  for (const auto& [stream, number] : result.seeds.streams) {
+    table.add_row({stream, fmt::format("{}", number)});
   }
-  return "## Seeds\n\n" + table.text();
+  return fmt::format(
+      "## Seeds\n\nThe seed is {}. By the first number of each stream generators can be compared; "
+      "`init` is torch's own generator, whose seed is told.\n\n{}",
+      result.seeds.base, table.text());
 }
 
 std::string data(const Result& result) {

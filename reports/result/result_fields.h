@@ -112,10 +112,12 @@ struct Fields<Provenance> {
 
 template <>
 struct Fields<Seeds> {
-  static constexpr About kAbout{"Seeds", "Seeds of every random stream of the run."};
+  static constexpr About kAbout{"Seeds",
+                                "The seed of the run, and what its generators draw first."};
   static constexpr std::tuple kAll{
-      field("base", &Seeds::base, "0 to 2^64 - 1"),
-      field("streams", &Seeds::streams, "seed of each random stream, by name")};
+      field("base", &Seeds::base, "the seed, 0 to 2^64 - 1"),
+      field("streams", &Seeds::streams,
+            "first number of each random stream, by name; of `init` the seed itself")};
 };
 
 template <>
