@@ -106,7 +106,7 @@ struct Fields<ExactRow> {
       field("b", &ExactRow::candidate, "figure of B").left_out_if_empty(),
       field("a_digest", &ExactRow::base_digest, "digest of A").left_out_if_empty(),
       field("b_digest", &ExactRow::candidate_digest, "digest of B").left_out_if_empty(),
-      field("verdict", &ExactRow::verdict, ""),
+      field("verdict", &ExactRow::verdict, "judgement of the two figures"),
       field("words", &ExactRow::words, "one sentence where they differ")};
 };
 
@@ -116,13 +116,13 @@ struct Fields<AbRecord> {
   static constexpr std::tuple kAll{
       field("created_utc", &AbRecord::created_utc, "time in the form of RFC 3339").time(),
       field("ended", &AbRecord::ended, "reason why it ended early; empty as planned"),
-      field("plan", &AbRecord::plan, ""),
+      field("plan", &AbRecord::plan, "the plan of the turns, made before the first of them"),
       field("a", &AbRecord::a, "base"),
       field("b", &AbRecord::b, "candidate"),
       field("environment", &AbRecord::environment, "everything else about the machine")
           .left_out_if_empty(),
       field("figures", &AbRecord::figures, "figures of short runs, before the first pair"),
-      field("pairs", &AbRecord::pairs, "")};
+      field("pairs", &AbRecord::pairs, "live processes of both builds, and their turns")};
 };
 
 template <>
@@ -170,8 +170,10 @@ struct Fields<CalibrationFile> {
       field("pairs", &CalibrationFile::pairs, "pairs of every unit").at_least(0),
       field("seconds", &CalibrationFile::seconds, "time that a unit was meant to take"),
       field("turn_s", &CalibrationFile::turn_s, "time that a turn was meant to take at most"),
-      field("summary", &CalibrationFile::summary, "").left_out_if_empty(),
-      field("units", &CalibrationFile::units, "")};
+      field("summary", &CalibrationFile::summary,
+            "noise that the units show; absent: there is no unit")
+          .left_out_if_empty(),
+      field("units", &CalibrationFile::units, "comparisons of the build with itself")};
 };
 
 }  // namespace json

@@ -102,13 +102,16 @@ std::string line_of(const OrderedJson& json) {
   return json.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
+std::string text_of(const Shape::Member& member) {
+  if (member.rule.since.empty()) return std::string(member.text);
+  return fmt::format("{} (since {})", member.text, member.rule.since);
+}
+
 std::string property_line(const Shape::Member& member) {
   OrderedJson json = schema_of(*member.shape, member.rule);
-  if (!member.text.empty()) {
-    // Beside a reference draft-07 ignores every other key.
-    if (json.contains("$ref")) json = {{"allOf", {json}}};
-    json["description"] = member.text;
-  }
+  // Beside a reference draft-07 ignores every other key.
+  if (json.contains("$ref")) json = {{"allOf", {json}}};
+  json["description"] = text_of(member);
   return fmt::format("\"{}\": {}", member.key, line_of(json));
 }
 
@@ -170,7 +173,7 @@ std::string table_of(const Shape& shape) {
   for (const Shape::Member& member : shape.members) {
     const char* absent = member.rule.left_out_if_empty ? " (absent where empty)" : "";
     table.add_row({code(member.key), type_words(*member.shape, member.rule) + absent,
-                   std::string(unit_of(member.key)), std::string(member.text)});
+                   std::string(unit_of(member.key)), text_of(member)});
   }
   return table.text();
 }
@@ -220,7 +223,8 @@ std::string schema_text(const Document& document, const Shape& body) {
 std::string fields_markdown(const Document& document, const Shape& body) {
   std::string text = fmt::format(
       "# The fields of {0} {1}\n\n{2} Every key is always there, but for those that are marked, "
-      "and no other.\n\n{3}",
+      "and no other. A key came with the first version, unless its meaning names a later "
+      "one.\n\n{3}",
       document.name, document.version, document.text, table_of(body));
   std::vector<const Shape*> structs;
   collect(body, structs);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -20,8 +21,11 @@
 ///       static constexpr About kAbout{"DataFile", "A file of the data folder."};
 ///       static constexpr std::tuple kAll{
 ///           field("name", &DataFile::name, "path relative to the data folder").not_empty(),
-///           field("bytes", &DataFile::bytes, "").at_least(0)};
+///           field("bytes", &DataFile::bytes, "size of the file").at_least(0)};
 ///     };
+///
+/// Every field has a text for a reader of the file, or the compiler refuses it. A field came with
+/// the first version of its document, unless it says .since("1.1.0").
 ///
 /// A member may be a bool, an integer, a double, a string, an enumeration with Names, a struct with
 /// Fields, and an optional, a list or a map by text of these.
@@ -39,13 +43,14 @@ struct Rule {
   bool left_out_if_empty = false;  ///< the key is absent where the value is empty
   bool one_line = false;           ///< a list of structs takes one line of the file
   bool time = false;               ///< a text is a time that there is, as is_utc() says
+  std::string_view since = {};     ///< the version that the field came with; empty: the first
 };
 
 template <class Struct, class Value>
 struct Field {
   std::string_view key;
   Value Struct::*member;
-  std::string_view text;  ///< one line for a reader of the file; empty where the name says it all
+  std::string_view text;  ///< one line for a reader of the file
   Rule rule = {};
 
   constexpr Field at_least(double bound) const {
@@ -75,6 +80,9 @@ struct Field {
   constexpr Field time() const {
     return changed([](Rule& to) { to.time = true; });
   }
+  constexpr Field since(std::string_view version) const {
+    return changed([&](Rule& to) { to.since = version; });
+  }
   constexpr Field on_one_line() const {
     return changed([](Rule& to) { to.one_line = true; });
   }
@@ -88,10 +96,16 @@ struct Field {
   }
 };
 
+/// Refuses an empty text: at compile time, because fields are constants.
+constexpr std::string_view required_text(std::string_view text) {
+  if (text.empty()) throw std::logic_error("a field needs a text");
+  return text;
+}
+
 template <class Struct, class Value>
 constexpr Field<Struct, Value> field(std::string_view key, Value Struct::*member,
                                      std::string_view text) {
-  return {key, member, text};
+  return {key, member, required_text(text)};
 }
 
 /// The same of a member that `Struct` inherits: field<Struct>(...).
@@ -99,7 +113,7 @@ template <class Struct, class Base, class Value>
 requires std::is_base_of_v<Base, Struct>
 constexpr Field<Struct, Value> field(std::string_view key, Value Base::*member,
                                      std::string_view text) {
-  return {key, member, text};
+  return {key, member, required_text(text)};
 }
 
 /// A key whose value is made from the others, in a document that is only written.
@@ -114,7 +128,7 @@ struct Computed {
 template <class Struct, class Value>
 constexpr Computed<Struct, Value> computed(std::string_view key, Value (*of)(const Struct&),
                                            std::string_view text) {
-  return {key, of, text};
+  return {key, of, required_text(text)};
 }
 
 inline constexpr std::string_view kSha256 = "^[0-9a-f]{64}$";

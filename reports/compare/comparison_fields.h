@@ -31,24 +31,29 @@ struct Fields<SideSummary> {
 template <>
 struct Fields<FieldDifference> {
   static constexpr About kAbout{"FieldDifference", "A field in which runs differ."};
-  static constexpr std::tuple kAll{field("cell", &FieldDifference::cell, ""),
-                                   field("field", &FieldDifference::field, "\"identity.threads\""),
-                                   field("base", &FieldDifference::base, ""),
-                                   field("candidate", &FieldDifference::candidate, "")};
+  static constexpr std::tuple kAll{
+      field("cell", &FieldDifference::cell, "benchmark, mode, baseline and precision of the runs"),
+      field("field", &FieldDifference::field, "\"identity.threads\""),
+      field("base", &FieldDifference::base, "value in BASE"),
+      field("candidate", &FieldDifference::candidate, "value in NEW")};
 };
 
 template <>
 struct Fields<CellRow> {
   static constexpr About kAbout{"ExactRow", "A figure without noise, or a digest."};
   static constexpr std::tuple kAll{
-      field<CellRow>("cell", &ExactRow::cell, ""),
+      field<CellRow>("cell", &ExactRow::cell,
+                     "benchmark, mode, baseline and precision of the runs"),
       field<CellRow>("metric", &ExactRow::metric, "name of the figure"),
       field<CellRow>("unit", &ExactRow::unit, "unit of the figure"),
-      field<CellRow>("base", &ExactRow::base, "null for a digest, or where it is missing"),
-      field<CellRow>("candidate", &ExactRow::candidate, "likewise"),
-      field<CellRow>("base_digest", &ExactRow::base_digest, ""),
-      field<CellRow>("candidate_digest", &ExactRow::candidate_digest, ""),
-      field<CellRow>("verdict", &ExactRow::verdict, ""),
+      field<CellRow>("base", &ExactRow::base,
+                     "figure of BASE; null for a digest, or where it is missing"),
+      field<CellRow>("candidate", &ExactRow::candidate, "figure of NEW, in the same way"),
+      field<CellRow>("base_digest", &ExactRow::base_digest,
+                     "digest in BASE; empty where it is a figure"),
+      field<CellRow>("candidate_digest", &ExactRow::candidate_digest,
+                     "digest in NEW; empty where it is a figure"),
+      field<CellRow>("verdict", &ExactRow::verdict, "judgement of the two values"),
       field<CellRow>("words", &ExactRow::words, "reason, when it is not equal")};
 };
 
@@ -60,14 +65,14 @@ struct Fields<StochasticRow> {
     return row.judged() ? std::optional(row.verdict) : std::nullopt;
   }
   static constexpr std::tuple kAll{
-      field("cell", &Row::cell, ""),
+      field("cell", &Row::cell, "benchmark, mode, baseline and precision of the runs"),
       field("metric", &Row::metric, "name of the figure"),
       field("unit", &Row::unit, "unit of the figure"),
       field("direction", &Row::direction, "good direction of the figure"),
       field("gated", &Row::gated, "true where it is judged"),
       field("pairs", &Row::pairs, "pairs of runs"),
-      field("base", &Row::base, "median over the paired runs"),
-      field("candidate", &Row::candidate, "likewise"),
+      field("base", &Row::base, "median of BASE over the paired runs"),
+      field("candidate", &Row::candidate, "median of NEW over the paired runs"),
       field("ratio", &Row::ratio, "candidate / base: Hodges-Lehmann over the pairs"),
       field("ratio_ci95", &Row::ratio_ci95, "interval of 95 % confidence"),
       field("p", &Row::p, "one-sided, of \"not worse\", of a gated row; else two-sided"),
@@ -100,8 +105,8 @@ struct Fields<Comparison> {
       computed("exit_code", &Fields::exit_code, "exit code of the verdict"),
       computed("let_pass", &let_pass, "how an inconclusive verdict was let pass; else empty"),
       field("reasons", &Comparison::reasons, "a sentence for each finding that is not a pass"),
-      field("base", &Comparison::base, ""),
-      field("candidate", &Comparison::candidate, ""),
+      field("base", &Comparison::base, "results that the others are compared with"),
+      field("candidate", &Comparison::candidate, "results that are judged: NEW"),
       field("cells", &Comparison::cells, "cells that both sides have"),
       field("differences", &Comparison::differences, "fields that forbid a comparison"),
       field("environment_differences", &Comparison::environment,
@@ -111,7 +116,7 @@ struct Fields<Comparison> {
       field("unpaired", &Comparison::unpaired, "runs without a partner"),
       field("without_result", &Comparison::without_result,
             "runs that were begun or planned and left no result"),
-      computed("exact", &Fields::rows, ""),
+      computed("exact", &Fields::rows, "figures without noise, and digests"),
       field("stochastic", &Comparison::stochastic, "gated rows first"),
       field("notes", &Comparison::notes, "remarks on the runs"),
       computed("next_step", &next_step, "what to do next"),

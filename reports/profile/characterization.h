@@ -91,8 +91,8 @@ struct Fields<Workload> {
       "Workload", "A training step, or an evaluation of the network while samples are drawn."};
   using T = Workload;
   static constexpr std::tuple kAll{
-      field("name", &T::name, "").one_of("training|sampling"),
-      field("batch", &T::batch, "").at_least(1),
+      field("name", &T::name, "kind of the work").one_of("training|sampling"),
+      field("batch", &T::batch, "images of a step, or samples of an evaluation").at_least(1),
       field("time_s", &T::time_s, "as it was profiled").at_least(0),
       field("activation_bytes", &T::activation_bytes,
             "the most that lived at once; of sampling at the end of any operator"),
@@ -109,7 +109,7 @@ struct Fields<Characterization> {
   static constexpr About kAbout{"Characterization", "A network's demands on a machine."};
   using T = Characterization;
   static constexpr std::tuple kAll{
-      field("parameters", &T::parameters, "").at_least(0),
+      field("parameters", &T::parameters, "parameters of the network").at_least(0),
       field("weight_bytes", &T::weight_bytes, "bytes of the parameters").at_least(0),
       field("workloads", &T::workloads, "training, then sampling by batch")};
 };

@@ -173,7 +173,7 @@ struct Fields<OperatorTimes> {
       field("name", &T::name, "\"aten::convolution\"").not_empty(),
       field("shapes", &T::shapes, "shapes of the inputs; empty without --shapes"),
       field("kind", &T::kind, "the place where it ran").one_of("operator|span|device|device span"),
-      field<T>("calls", &T::calls, "").at_least(1),
+      field<T>("calls", &T::calls, "number of the events").at_least(1),
       field<T>("self_host_ns", &T::self_host_ns, "without the events within"),
       field("host_ns", &T::host_ns, "with the events within"),
       field<T>("self_device_ns", &T::self_device_ns,
@@ -183,7 +183,7 @@ struct Fields<OperatorTimes> {
                "taken less given back, without those within"),
       field("host_bytes", &T::host_bytes, "taken less given back"),
       field<T>("self_device_bytes", &T::self_device_bytes, "the same of the device's memory"),
-      field("device_bytes", &T::device_bytes, "")};
+      field("device_bytes", &T::device_bytes, "the device's memory: taken less given back")};
 };
 
 template <>
@@ -196,10 +196,14 @@ struct Fields<JoinedTimes> {
       field("forward", &T::forward, "the operator; empty where no operator made the node"),
       field("backward", &T::backward, "\"ConvolutionBackward0\"").not_empty(),
       field("calls", &T::calls, "calls of the node").at_least(1),
-      field("forward_host_ns", &T::forward_host_ns, "with the events within"),
-      field("backward_host_ns", &T::backward_host_ns, "likewise"),
-      field("forward_device_ns", &T::forward_device_ns, ""),
-      field("backward_device_ns", &T::backward_device_ns, "")};
+      field("forward_host_ns", &T::forward_host_ns,
+            "host time of the operator, with the events within"),
+      field("backward_host_ns", &T::backward_host_ns,
+            "host time of the node, with the events within"),
+      field("forward_device_ns", &T::forward_device_ns,
+            "device time of all that the operator launched"),
+      field("backward_device_ns", &T::backward_device_ns,
+            "device time of all that the node launched")};
 };
 
 template <>
@@ -213,10 +217,13 @@ struct Fields<LayerTimes> {
       field("calls", &T::calls, "forward passes").at_least(0),
       field("forward_host_ns", &T::forward_host_ns, "in the forward pass, or in the phase"),
       field("backward_host_ns", &T::backward_host_ns, "in the nodes that the forward pass made"),
-      field("forward_device_ns", &T::forward_device_ns, ""),
-      field("backward_device_ns", &T::backward_device_ns, ""),
+      field("forward_device_ns", &T::forward_device_ns,
+            "device time in the forward pass, or in the phase"),
+      field("backward_device_ns", &T::backward_device_ns,
+            "device time in the nodes that the forward pass made"),
       field("host_bytes", &T::host_bytes, "taken less given back, in both passes"),
-      field("device_bytes", &T::device_bytes, "")};
+      field("device_bytes", &T::device_bytes,
+            "the device's memory: taken less given back, in both passes")};
 };
 
 template <>
@@ -237,19 +244,19 @@ struct Fields<Profile> {
   using T = Profile;
   static constexpr std::tuple kAll{
       field("benchmark", &T::benchmark, "\"ho-cifar10@cpu\"").not_empty(),
-      field("mode", &T::mode, ""),
-      field("baseline", &T::baseline, ""),
-      field("precision", &T::precision, ""),
-      field("device", &T::device, ""),
+      field("mode", &T::mode, "memory mode of the training"),
+      field("baseline", &T::baseline, "kernels that executed the training"),
+      field("precision", &T::precision, "type of the numbers that the network computes with"),
+      field("device", &T::device, "device of the training"),
       field("custom", &T::custom, "the definition was changed"),
-      field("threads", &T::threads, "").at_least(1),
-      field("batch", &T::batch, "").at_least(1),
+      field("threads", &T::threads, "threads of the host").at_least(1),
+      field("batch", &T::batch, "images of a step").at_least(1),
       field("work", &T::work,
             "what a run of the same work has too: its cell, and fields by path in result.json")
           .left_out_if_empty(),
       field("steps", &T::steps, "profiled and traced").at_least(1),
       field("shapes", &T::shapes, "inputs' shapes were recorded"),
-      field("cost", &T::cost, ""),
+      field("cost", &T::cost, "time that the profiler adds to a step"),
       field("trace", &T::trace, "file beside this one, which Perfetto opens").not_empty(),
       field("trace_bytes", &T::trace_bytes, "size of the file").at_least(1),
       field("trace_plain_bytes", &T::trace_plain_bytes, "size of the file unpacked").at_least(1),
@@ -259,8 +266,8 @@ struct Fields<Profile> {
       field("joined", &T::joined, "by falling time of both"),
       field("layers", &T::layers, "by falling time"),
       field("blocks", &T::blocks, "by falling time"),
-      field("roofline", &T::roofline, ""),
-      field("characterization", &T::characterization, "")};
+      field("roofline", &T::roofline, "the least time of operators beside the measured one"),
+      field("characterization", &T::characterization, "the network's demands on a machine")};
 };
 
 }  // namespace noisemark::reports::json

@@ -125,10 +125,11 @@ template <>
 struct Fields<ProductPeak> {
   static constexpr About kAbout{"ProductPeak", "The fastest matrix product that was measured."};
   using T = ProductPeak;
-  static constexpr std::tuple kAll{field("type", &T::type, "\"float32\"").not_empty(),
-                                   field("threads", &T::threads, "threads of the host").at_least(1),
-                                   field("flop_per_s", &T::flop_per_s, "").above(0),
-                                   field("method", &T::method, "")};
+  static constexpr std::tuple kAll{
+      field("type", &T::type, "\"float32\"").not_empty(),
+      field("threads", &T::threads, "threads of the host").at_least(1),
+      field("flop_per_s", &T::flop_per_s, "operations per second").above(0),
+      field("method", &T::method, "way in which it was measured")};
 };
 
 template <>
@@ -139,7 +140,8 @@ struct Fields<MemoryPeak> {
   using T = MemoryPeak;
   static constexpr std::tuple kAll{
       field("threads", &T::threads, "threads of the host").at_least(1),
-      field("working_set_bytes", &T::working_set_bytes, "").at_least(1),
+      field("working_set_bytes", &T::working_set_bytes, "bytes that the operations ran over")
+          .at_least(1),
       field("bytes_per_s", &T::bytes_per_s, "read and written").above(0)};
 };
 
@@ -152,7 +154,7 @@ struct Fields<RoofRow> {
       field("name", &T::name, "\"aten::convolution\"").not_empty(),
       field("shapes", &T::shapes, "shapes of its tensors"),
       field("type", &T::type, "in which it computes"),
-      field("calls", &T::calls, "").above(0),
+      field("calls", &T::calls, "number of the calls").above(0),
       field("time_s", &T::time_s, "with the operators within").above(0),
       field("flop", &T::flop, "operations; a multiplication with an addition is two").at_least(0),
       field("bytes", &T::bytes, "read and written at least").at_least(0),
@@ -166,10 +168,10 @@ struct Fields<StepPart> {
       "StepPart", "A part of a step: the time that it took, and that which the peaks would need."};
   using T = StepPart;
   static constexpr std::tuple kAll{
-      field("name", &T::name, "").one_of("data|compute|memory|communication|rest"),
+      field("name", &T::name, "kind of the part").one_of("data|compute|memory|communication|rest"),
       field("time_s", &T::time_s, "as it was profiled").at_least(0),
       field("roof_s", &T::roof_s, "the least time").at_least(0),
-      field("flop", &T::flop, "").at_least(0),
+      field("flop", &T::flop, "operations of the part").at_least(0),
       field("bytes", &T::bytes, "read and written at least").at_least(0),
       field("missing", &T::missing, "why the least time is not known; empty: it is")};
 };
@@ -180,8 +182,8 @@ struct Fields<Roofline> {
                                 "The least time of a step's operators beside the measured one."};
   using T = Roofline;
   static constexpr std::tuple kAll{
-      field("products", &T::products, ""),
-      field("memory", &T::memory, ""),
+      field("products", &T::products, "peaks of matrix products by type and threads"),
+      field("memory", &T::memory, "peaks of reading and writing by threads and working set"),
       field("step_s", &T::step_s, "as it was profiled").at_least(0),
       field("counted_s", &T::counted_s, "the part of it within operators that have work")
           .at_least(0),

@@ -163,8 +163,10 @@ struct Fields<MemorySection> {
           .at_least(0),
       field("timeline", &MemorySection::timeline, "changes of the live bytes over one step")
           .on_one_line(),
-      field("device_memory", &MemorySection::device_memory, ""),
-      field("convolution_workspace", &MemorySection::convolution_workspace, ""),
+      field("device_memory", &MemorySection::device_memory,
+            "bytes that the allocator of a GPU held beyond the live ones"),
+      field("convolution_workspace", &MemorySection::convolution_workspace,
+            "limit and use of the workspace of convolutions"),
       field("training", &MemorySection::training,
             "memory of the training pass; also where the memory pass was not made")};
 };
@@ -173,9 +175,13 @@ template <>
 struct Fields<StepBytes> {
   static constexpr About kAbout{"StepBytes", "Bytes of one steady step, as in MemorySection."};
   static constexpr std::tuple kAll{
-      field("peak_bytes", &StepBytes::peak_bytes, "").at_least(0),
-      field("saved_bytes", &StepBytes::saved_bytes, "").at_least(0),
-      field("peak_saved_bytes", &StepBytes::peak_saved_bytes, "").at_least(0)};
+      field("peak_bytes", &StepBytes::peak_bytes, "the most live bytes").at_least(0),
+      field("saved_bytes", &StepBytes::saved_bytes,
+            "bytes that autograd holds when the forward pass ends")
+          .at_least(0),
+      field("peak_saved_bytes", &StepBytes::peak_saved_bytes,
+            "the most bytes that autograd holds at once")
+          .at_least(0)};
 };
 
 template <>
@@ -257,11 +263,12 @@ struct Fields<HeldStorages> {
   static constexpr About kAbout{
       "HeldStorages",
       "Saved storages that a plan holds as they were, by their maker and the reason."};
-  static constexpr std::tuple kAll{field("made_by", &HeldStorages::made_by,
-                                         "operator that made them; \"outside\" for the batch"),
-                                   field("reason", &HeldStorages::reason, "reason why they stay"),
-                                   field("storages", &HeldStorages::storages, "").at_least(0),
-                                   field("bytes", &HeldStorages::bytes, "").at_least(0)};
+  static constexpr std::tuple kAll{
+      field("made_by", &HeldStorages::made_by,
+            "operator that made them; \"outside\" for the batch"),
+      field("reason", &HeldStorages::reason, "reason why they stay"),
+      field("storages", &HeldStorages::storages, "number of the storages").at_least(0),
+      field("bytes", &HeldStorages::bytes, "bytes of the storages").at_least(0)};
 };
 
 template <>
@@ -298,7 +305,7 @@ struct Fields<PassFallbacks> {
       "PassFallbacks",
       "Counts of how often a mode did not do what it had planned, in one pass of the run."};
   static constexpr std::tuple kAll{
-      field("pass", &PassFallbacks::pass, "").one_of("memory|certificate|training"),
+      field("pass", &PassFallbacks::pass, "pass of the run").one_of("memory|certificate|training"),
       field(
           "missing_reason", &PassFallbacks::missing_reason,
           "reason why the pass was not made, or was too short for a plan; empty where it was made"),
@@ -335,7 +342,8 @@ struct Fields<MemoryMode> {
             "true where the run had a memory mode that was measured"),
       field("missing_reason", &MemoryMode::missing_reason, "reason why it was not"),
       field("lossless", &MemoryMode::lossless, "true where the mode changes no bit"),
-      field("budget", &MemoryMode::budget, ""),
+      field("budget", &MemoryMode::budget,
+            "memory that the mode was allowed, and how well it kept to that"),
       field("reference", &MemoryMode::reference,
             "variant beside which certificate, error and overhead are taken: \"none-plain-fp32\""),
       field("plain", &MemoryMode::plain,
@@ -380,13 +388,15 @@ struct Fields<MemoryMode> {
       field("recipes_run_again", &MemoryMode::recipes_run_again,
             "runs of a recipe beyond one per backward")
           .at_least(0),
-      field("host_memory", &MemoryMode::host_memory, ""),
+      field("host_memory", &MemoryMode::host_memory, "host memory that an offloading mode used"),
       field("held", &MemoryMode::held, "held storages, the largest first"),
       field("fallbacks", &MemoryMode::fallbacks,
             "one row for each pass: memory, certificate, training"),
-      field("overhead", &MemoryMode::overhead, ""),
-      field("certificate", &MemoryMode::certificate, ""),
-      field("gradient_error", &MemoryMode::gradient_error, "")};
+      field("overhead", &MemoryMode::overhead,
+            "time of a step under the mode beside one of the reference"),
+      field("certificate", &MemoryMode::certificate, "comparison of every bit with the reference"),
+      field("gradient_error", &MemoryMode::gradient_error,
+            "error of the gradient beside that of the reference")};
 };
 
 template <>

@@ -30,7 +30,8 @@ struct Fields<Identity> {
                                 "Everything that must agree before two results may be compared."};
   static constexpr std::tuple kAll{
       field("benchmark", &Identity::benchmark, "name of the benchmark: \"ho-cifar10\"").not_empty(),
-      field("scale", &Identity::scale, "").one_of("cpu|gpu"),
+      field("scale", &Identity::scale, "size of the work: numbers of steps and images")
+          .one_of("cpu|gpu"),
       field("version", &Identity::version, "version of the definition").at_least(1),
       field("custom", &Identity::custom,
             "true where this is not the locked definition; its gates do not apply then"),
@@ -41,7 +42,8 @@ struct Fields<Identity> {
           .pattern(kSha256),
       field("mode", &Identity::mode, "memory mode in its canonical spelling"),
       field("baseline", &Identity::baseline, "how a step is executed: \"plain\", \"cuda-graph\""),
-      field("precision", &Identity::precision, "").one_of("fp32|tf32|bf16|fp16|fp64"),
+      field("precision", &Identity::precision, "type of the numbers that the network computes with")
+          .one_of("fp32|tf32|bf16|fp16|fp64"),
       field("device", &Identity::device, "\"cpu\", \"cuda:0\"").pattern("^(cpu|cuda:[0-9]+)$"),
       field("framework", &Identity::framework,
             "\"noisemark\", or \"peer:\" and the peer's variant: \"peer:eager\", "
@@ -82,8 +84,8 @@ struct Fields<DataFile> {
   static constexpr About kAbout{"DataFile", "A file of the data folder."};
   static constexpr std::tuple kAll{
       field("name", &DataFile::name, "path relative to the data folder"),
-      field("sha256", &DataFile::sha256, "").pattern(kSha256),
-      field("bytes", &DataFile::bytes, "").at_least(0),
+      field("sha256", &DataFile::sha256, "SHA-256 of the file").pattern(kSha256),
+      field("bytes", &DataFile::bytes, "size of the file").at_least(0),
       field("verified", &DataFile::verified, "true where the digest equals the locked one"),
       field("pictures", &DataFile::pictures,
             "whole pictures in the file; null where they were not counted")
@@ -192,8 +194,8 @@ inline constexpr auto kSampleLists = std::apply(
 template <>
 struct Fields<Interval> {
   static constexpr About kAbout{"Interval", "An interval with both its ends."};
-  static constexpr std::tuple kAll{field("low", &Interval::low, ""),
-                                   field("high", &Interval::high, "")};
+  static constexpr std::tuple kAll{field("low", &Interval::low, "lower end of the interval"),
+                                   field("high", &Interval::high, "upper end of the interval")};
 };
 
 template <>
@@ -203,7 +205,7 @@ struct Fields<Metric> {
       field("name", &Metric::name, "\"images_per_s\"").not_empty(),
       field("unit", &Metric::unit, "unit of the value"),
       field("direction", &Metric::direction, "good direction of the value"),
-      field("value", &Metric::value, ""),
+      field("value", &Metric::value, "figure of the metric; null where it could not be had"),
       field("missing_reason", &Metric::missing_reason, "reason why the value is null"),
       field("statistic", &Metric::statistic, "\"median\", \"exact\", ..."),
       field("ci95", &Metric::ci95, "interval of 95 % confidence"),
@@ -255,10 +257,12 @@ struct Fields<DeviceReading> {
   static constexpr About kAbout{"DeviceReading", "A GPU at one moment of a window."};
   static constexpr std::tuple kAll{
       field("at_s", &DeviceReading::at_s, "time since the window began").at_least(0),
-      field("power_w", &DeviceReading::power_w, "").at_least(0),
-      field("sm_clock_mhz", &DeviceReading::sm_clock_mhz, "").at_least(0),
-      field("memory_clock_mhz", &DeviceReading::memory_clock_mhz, "").at_least(0),
-      field("temperature_c", &DeviceReading::temperature_c, ""),
+      field("power_w", &DeviceReading::power_w, "power that the device drew").at_least(0),
+      field("sm_clock_mhz", &DeviceReading::sm_clock_mhz, "clock of the multiprocessors")
+          .at_least(0),
+      field("memory_clock_mhz", &DeviceReading::memory_clock_mhz, "clock of the device's memory")
+          .at_least(0),
+      field("temperature_c", &DeviceReading::temperature_c, "temperature of the device"),
       field("clock_reasons", &DeviceReading::clock_reasons,
             "NVML's mask of the reasons that hold the clocks down")
           .at_least(0)};
@@ -322,7 +326,9 @@ struct Fields<Utilization> {
       field("forward_flop_per_image", &Utilization::forward_flop_per_image,
             "a fused multiply-add counts as two")
           .at_least(0),
-      field("backward_flop_per_image", &Utilization::backward_flop_per_image, "").at_least(0),
+      field("backward_flop_per_image", &Utilization::backward_flop_per_image,
+            "FLOP of the backward pass, counted likewise")
+          .at_least(0),
       field("achieved_flop_per_s", &Utilization::achieved_flop_per_s,
             "FLOP of the training by our formulas over its time")
           .at_least(0),
@@ -334,8 +340,8 @@ struct Fields<Utilization> {
       field("profiler_overhead_frac", &Utilization::profiler_overhead_frac,
             "time that the profiler added to a step"),
       field("operators", &Utilization::operators, "operators by falling self time"),
-      field("device_use", &Utilization::device_use, ""),
-      field("convolutions", &Utilization::convolutions, "")};
+      field("device_use", &Utilization::device_use, "the use of a GPU by the training"),
+      field("convolutions", &Utilization::convolutions, "the kernels that computed convolutions")};
 };
 
 template <>
@@ -364,7 +370,8 @@ struct Fields<Quality> {
   static constexpr std::tuple kAll{
       field("weights", &Quality::weights, "weights that were evaluated: \"model\" or \"ema\""),
       field("samples", &Quality::samples, "images per evaluation").at_least(0),
-      field("evaluations", &Quality::evaluations, ""),
+      field("evaluations", &Quality::evaluations,
+            "evaluations of the validation loss during the training"),
       field("target_loss", &Quality::target_loss, "loss that counts as reaching quality"),
       field("time_to_quality_s", &Quality::time_to_quality_s, "time until the target was reached")
           .at_least(0),
@@ -423,7 +430,7 @@ struct Fields<RankRecord> {
             "digest of the noise of its first training step; every rank must have its own, and all "
             "stages of a pipeline the same")
           .pattern(kSha256OrEmpty),
-      field("determinism", &RankRecord::determinism, ""),
+      field("determinism", &RankRecord::determinism, "digests of this rank's losses and weights"),
       field("fallbacks", &RankRecord::fallbacks,
             "how often its memory mode fell back; absent without a mode")
           .left_out_if_empty(),
@@ -474,21 +481,23 @@ template <>
 struct Fields<Gate> {
   static constexpr About kAbout{"Gate", "A bound, the value beside it, and the verdict."};
   static constexpr std::tuple kAll{
-      field("name", &Gate::name, "").not_empty(),
+      field("name", &Gate::name, "name of the gate").not_empty(),
       field("metric", &Gate::metric, "metric that the gate looks at"),
-      field("relation", &Gate::relation, "").one_of("at most|at least|equals"),
+      field("relation", &Gate::relation, "relation that value and bound must have")
+          .one_of("at most|at least|equals"),
       field("value", &Gate::value, "measured value; null where it is missing"),
-      field("bound", &Gate::bound, ""),
-      field("unit", &Gate::unit, ""),
-      field("verdict", &Gate::verdict, "").one_of("pass|fail|not_applied"),
+      field("bound", &Gate::bound, "bound that the value is compared with"),
+      field("unit", &Gate::unit, "unit of value and bound"),
+      field("verdict", &Gate::verdict, "outcome of the gate").one_of("pass|fail|not_applied"),
       field("words", &Gate::words, "one sentence that a person can read")};
 };
 
 template <>
 struct Fields<Artifact> {
   static constexpr About kAbout{"Artifact", "Another file of the run."};
-  static constexpr std::tuple kAll{field("path", &Artifact::path, "path relative to the result"),
-                                   field("sha256", &Artifact::sha256, "").pattern(kSha256)};
+  static constexpr std::tuple kAll{
+      field("path", &Artifact::path, "path relative to the result"),
+      field("sha256", &Artifact::sha256, "SHA-256 of the file").pattern(kSha256)};
 };
 
 template <>
@@ -513,26 +522,30 @@ struct Fields<Result> {
       field("title", &Result::title, "title of the benchmark"),
       field("argv", &Result::argv, "command line of the run"),
       field("repeat_command", &Result::repeat_command, "command line that repeats the run"),
-      field("exit", &Result::exit, ""),
-      field("identity", &Result::identity, ""),
+      field("exit", &Result::exit, "exit code of the run and its reasons"),
+      field("identity", &Result::identity,
+            "everything that must agree before two results may be compared"),
       field("definition", &Result::definition, "canonical resolved definition as JSON text"),
-      field("provenance", &Result::provenance, ""),
+      field("provenance", &Result::provenance,
+            "program, build, container, data and machine of the run"),
       field("environment", &Result::environment,
             "everything else about the machine: governor, kernel, libc, packages, variables"),
-      field("seeds", &Result::seeds, ""),
-      field("protocol", &Result::protocol, ""),
-      field("samples", &Result::samples, ""),
+      field("seeds", &Result::seeds, "seed of the run and those of its random streams"),
+      field("protocol", &Result::protocol, "steps, batch, warm-up and passes of the measurement"),
+      field("samples", &Result::samples, "raw figures of every optimizer step"),
       field("metrics", &Result::metrics, "named figures; gates look here"),
-      field("memory", &Result::memory, ""),
-      field("memory_mode", &Result::memory_mode, ""),
-      field("batch_fit", &Result::batch_fit, ""),
-      field("utilization", &Result::utilization, ""),
-      field("quality", &Result::quality, ""),
-      field("determinism", &Result::determinism, ""),
+      field("memory", &Result::memory, "live bytes by owner"),
+      field("memory_mode", &Result::memory_mode,
+            "predicted and measured bytes and time under a memory mode"),
+      field("batch_fit", &Result::batch_fit, "the largest batch that fits a memory"),
+      field("utilization", &Result::utilization,
+            "operations of the training, and the use of the hardware"),
+      field("quality", &Result::quality, "validation losses, and the time to the target"),
+      field("determinism", &Result::determinism, "digests of losses and weights"),
       field("ranks", &Result::ranks, "the processes of a run that trained as several, by number")
           .left_out_if_empty(),
-      field("mixed_precision", &Result::mixed_precision, ""),
-      field("gates", &Result::gates, ""),
+      field("mixed_precision", &Result::mixed_precision, "operators that stayed in float32"),
+      field("gates", &Result::gates, "bounds that the run was held to"),
       field("artifacts", &Result::artifacts, "other files of the run")};
 };
 

@@ -197,9 +197,12 @@ template <>
 struct Fields<DrawnSamples::Definition> {
   using T = DrawnSamples::Definition;
   static constexpr About kAbout{"Definition", "The definition under which samples were drawn."};
-  static constexpr std::tuple kAll{field("id", &T::id, ""), field("scale", &T::scale, ""),
-                                   field("sha256", &T::sha256, ""), field("custom", &T::custom, ""),
-                                   field("overrides", &T::overrides, "changes by --set")};
+  static constexpr std::tuple kAll{
+      field("id", &T::id, "name of the benchmark"),
+      field("scale", &T::scale, "scale of the benchmark"),
+      field("sha256", &T::sha256, "SHA-256 of the definition's canonical form"),
+      field("custom", &T::custom, "whether it is other work than the benchmark's"),
+      field("overrides", &T::overrides, "changes by --set")};
 };
 
 template <>
@@ -208,7 +211,7 @@ struct Fields<DrawnSamples::Weights> {
   static constexpr About kAbout{"Weights", "The weights that drew the samples."};
   static constexpr std::tuple kAll{
       field("file", &T::file, "name of the file"),
-      field("file_sha256", &T::file_sha256, ""),
+      field("file_sha256", &T::file_sha256, "SHA-256 of the file"),
       field("kind", &T::kind, "\"model\" or \"ema\"; null: the file does not say"),
       field("sha256", &T::sha256, "SHA-256 of the tensors"),
       field("step", &T::step, "steps behind the weights; null: the file does not say"),
@@ -220,7 +223,8 @@ struct Fields<DrawnSamples::Sampler> {
   using T = DrawnSamples::Sampler;
   static constexpr About kAbout{"Sampler", "The sampler that drew."};
   static constexpr std::tuple kAll{
-      field("name", &T::name, "\"ddim\" or \"ddpm\""), field("steps", &T::steps, ""),
+      field("name", &T::name, "\"ddim\" or \"ddpm\""),
+      field("steps", &T::steps, "steps of the sampler"),
       field("eta", &T::eta, "eta of ddim").left_out_if_empty(),
       field("grid", &T::grid, "timesteps of ddim; absent: \"lucid\"").left_out_if_empty(),
       field("variance", &T::variance, "variance of ddpm").left_out_if_empty()};
@@ -240,8 +244,9 @@ struct Fields<DrawnSamples::Execution> {
   using T = DrawnSamples::Execution;
   static constexpr About kAbout{"Execution", "The execution of the network."};
   static constexpr std::tuple kAll{
-      field("baseline", &T::baseline, ""), field("precision", &T::precision, ""),
-      field("device", &T::device, ""),
+      field("baseline", &T::baseline, "kernels that executed the network"),
+      field("precision", &T::precision, "type of the numbers that the network computes with"),
+      field("device", &T::device, "device of the network"),
       field("patches", &T::patches, "the way in which several ranks drew together")
           .left_out_if_empty()};
 };
@@ -252,9 +257,12 @@ struct Fields<DrawnSamples> {
   static constexpr About kAbout{"DrawnSamples",
                                 "All that decides the samples that noisemark drew."};
   static constexpr std::tuple kAll{
-      field("definition", &T::definition, ""), field("weights", &T::weights, ""),
-      field("sampler", &T::sampler, ""),       field("seed", &T::seed, ""),
-      field("noise", &T::noise, ""),           field("execution", &T::execution, "")};
+      field("definition", &T::definition, "definition of the benchmark; null: not known"),
+      field("weights", &T::weights, "weights that drew"),
+      field("sampler", &T::sampler, "way from noise to samples"),
+      field("seed", &T::seed, "seed of all that is random; null: not known"),
+      field("noise", &T::noise, "noise that sampling began with"),
+      field("execution", &T::execution, "execution of the network; null: not known")};
 };
 
 template <>
@@ -362,12 +370,12 @@ template <>
 struct Fields<DistanceFile::Bootstrap> {
   using T = DistanceFile::Bootstrap;
   static constexpr About kAbout{"Bootstrap", "The interval by drawing features again."};
-  static constexpr std::tuple kAll{field("replicates", &T::replicates, ""),
-                                   field("seed", &T::seed, ""),
+  static constexpr std::tuple kAll{field("replicates", &T::replicates, "number of the replicates"),
+                                   field("seed", &T::seed, "seed of the draws"),
                                    field("drawn_again", &T::drawn_again, "the set"),
-                                   field("confidence", &T::confidence, ""),
-                                   field("low", &T::low, ""),
-                                   field("high", &T::high, "")};
+                                   field("confidence", &T::confidence, "level of the interval"),
+                                   field("low", &T::low, "lower end of the interval"),
+                                   field("high", &T::high, "upper end of the interval")};
 };
 
 template <>
@@ -376,10 +384,10 @@ struct Fields<DistanceFile::Kernel> {
   static constexpr About kAbout{"Kernel", "The kernel distance (KID)."};
   static constexpr std::tuple kAll{
       field("mean", &T::mean, "over the subsets"),
-      field("standard_deviation", &T::standard_deviation, ""),
+      field("standard_deviation", &T::standard_deviation, "standard deviation over the subsets"),
       field("standard_error", &T::standard_error, "null: subsets are more than half of a set"),
-      field("subsets", &T::subsets, ""),
-      field("subset_size", &T::subset_size, ""),
+      field("subsets", &T::subsets, "number of the subsets"),
+      field("subset_size", &T::subset_size, "samples of a subset"),
       field("draws", &T::draws, "\"counter\" or \"numpy\""),
       field("seed", &T::seed, "seed of the draws")};
 };
@@ -388,9 +396,11 @@ template <>
 struct Fields<DistanceFile::Score> {
   using T = DistanceFile::Score;
   static constexpr About kAbout{"Score", "The score of the samples alone."};
-  static constexpr std::tuple kAll{field("name", &T::name, ""), field("mean", &T::mean, ""),
-                                   field("standard_deviation", &T::standard_deviation, ""),
-                                   field("splits", &T::splits, "")};
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "name of the score"),
+      field("mean", &T::mean, "mean over the splits; null: not finite"),
+      field("standard_deviation", &T::standard_deviation, "standard deviation over the splits"),
+      field("splits", &T::splits, "number of the splits")};
 };
 
 template <>
@@ -404,15 +414,17 @@ struct Fields<DistanceFile::Mixture> {
       field("component_chi_square", &T::component_chi_square,
             "Pearson's statistic of these shares"),
       field("degrees", &T::degrees, "degrees of freedom"),
-      field("p", &T::p, "")};
+      field("p", &T::p, "p of these shares, if the samples were perfect")};
 };
 
 template <>
 struct Fields<DistanceFile::Gate> {
   using T = DistanceFile::Gate;
   static constexpr About kAbout{"Gate", "The judgement of --min and --max."};
-  static constexpr std::tuple kAll{field("min", &T::min, ""), field("max", &T::max, ""),
-                                   field("pass", &T::pass, ""), field("verdict", &T::verdict, ""),
+  static constexpr std::tuple kAll{field("min", &T::min, "least value that passes"),
+                                   field("max", &T::max, "largest value that passes"),
+                                   field("pass", &T::pass, "whether the value passes"),
+                                   field("verdict", &T::verdict, "verdict on the value"),
                                    field("words", &T::words, "reason of the verdict")};
 };
 
@@ -421,8 +433,8 @@ struct Fields<DistanceFile> {
   using T = DistanceFile;
   static constexpr About kAbout{"DistanceFile", ""};
   static constexpr std::tuple kAll{
-      field("schema", &T::schema, "").one_of("noisemark.distance"),
-      field("version", &T::version, "").one_of("1"),
+      field("schema", &T::schema, "name of this form").one_of("noisemark.distance"),
+      field("version", &T::version, "version of this form").one_of("1"),
       field("a", &T::a, "evaluated set"),
       field("b", &T::b, "reference"),
       field("d", &T::d, "features of a sample"),
@@ -433,14 +445,17 @@ struct Fields<DistanceFile> {
       field("cross_term", &T::cross_term, "trace of the root of the product"),
       field("method", &T::method, "method of the cross term"),
       field("frechet_s", &T::frechet_s, "time that the distance took"),
-      field("bootstrap", &T::bootstrap, "").left_out_if_empty(),
-      field("kernel", &T::kernel, "").left_out_if_empty(),
-      field("precision_frac", &T::precision_frac, "").left_out_if_empty(),
-      field("recall_frac", &T::recall_frac, "").left_out_if_empty(),
+      field("bootstrap", &T::bootstrap, "interval of the distance").left_out_if_empty(),
+      field("kernel", &T::kernel, "kernel distance").left_out_if_empty(),
+      field("precision_frac", &T::precision_frac, "share of A's samples that lie among those of B")
+          .left_out_if_empty(),
+      field("recall_frac", &T::recall_frac, "share of B's samples that lie among those of A")
+          .left_out_if_empty(),
       field("neighbours", &T::neighbours, "neighbours of precision and recall").left_out_if_empty(),
-      field("inception_score", &T::inception_score, "").left_out_if_empty(),
-      field("mixture", &T::mixture, "").left_out_if_empty(),
-      field("gate", &T::gate, "").left_out_if_empty()};
+      field("inception_score", &T::inception_score, "score of A's samples alone")
+          .left_out_if_empty(),
+      field("mixture", &T::mixture, "A's samples beside the exact mixture").left_out_if_empty(),
+      field("gate", &T::gate, "judgement of --min and --max").left_out_if_empty()};
 };
 
 }  // namespace json

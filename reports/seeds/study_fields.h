@@ -40,7 +40,7 @@ struct Fields<VariantRuns> {
   static constexpr std::tuple kAll{
       field("benchmark", &VariantRuns::benchmark, "\"gmm16-ho@cpu\""),
       field("variant", &VariantRuns::variant, "\"echo+dpr8-plain-fp32\""),
-      field("seeds", &VariantRuns::seeds, ""),
+      field("seeds", &VariantRuns::seeds, "seeds of the runs"),
       field("run_ids", &VariantRuns::run_ids, "ids of the runs, in the order of the seeds"),
       field("commits", &VariantRuns::commits, "sorted; \"+\" behind one: with changes"),
       field("remarks", &VariantRuns::remarks, "reasons why this is not the locked work"),
@@ -51,8 +51,9 @@ template <>
 struct Fields<SeedPair> {
   static constexpr About kAbout{"SeedPair", "One seed of a row."};
   static constexpr std::tuple kAll{
-      field("seed", &SeedPair::seed, ""), field("reference", &SeedPair::reference, ""),
-      field("candidate", &SeedPair::candidate, ""),
+      field("seed", &SeedPair::seed, "seed of both runs"),
+      field("reference", &SeedPair::reference, "value of the reference's run"),
+      field("candidate", &SeedPair::candidate, "value of the variant's run"),
       field("worsening", &SeedPair::worsening, "in the row's scale; positive is worse")};
 };
 
@@ -68,18 +69,19 @@ struct Fields<QualityRow> {
       field("reference", &QualityRow::reference, "\"none-plain-fp32\""),
       field("measure", &QualityRow::measure, "a metric of the result, or \"loss\""),
       field("timestep", &QualityRow::timestep, "timestep of \"loss\""),
-      field("unit", &QualityRow::unit, ""),
+      field("unit", &QualityRow::unit, "unit of the measure"),
       field("scale", &QualityRow::scale, "log(variant / reference), or variant - reference"),
       field("gated", &QualityRow::gated, "true where it has a verdict"),
       field("margin", &QualityRow::margin, "margin of a gated row"),
       field("margin_from", &QualityRow::margin_from, "\"definition\", \"default\" or \"given\""),
       field("seeds", &QualityRow::seeds, "seeds that have a value on both sides"),
       field("reference_mean", &QualityRow::reference_mean,
-            "mean over seeds; geometric for log-ratios"),
-      field("candidate_mean", &QualityRow::candidate_mean, "likewise"),
+            "the reference's mean over seeds; geometric for log-ratios"),
+      field("candidate_mean", &QualityRow::candidate_mean,
+            "the variant's mean, taken in the same way"),
       field("correlation", &QualityRow::correlation, "correlation of both sides across seeds"),
       field("design", &QualityRow::design, "test; null: nothing was tested"),
-      field("difference", &QualityRow::difference, ""),
+      field("difference", &QualityRow::difference, "difference of the variant from its reference"),
       field("interval", &QualityRow::interval, "interval of confidence 1 - 2 alpha"),
       field("degrees", &QualityRow::degrees, "degrees of freedom"),
       field("p", &QualityRow::p, "p of \"it differs by the margin or more\" (TOST)"),
@@ -96,17 +98,18 @@ template <>
 struct Fields<RangeRow> {
   static constexpr About kAbout{"RangeRow",
                                 "A figure that must lie in a range, over the seeds of a variant."};
-  static constexpr std::tuple kAll{field("benchmark", &RangeRow::benchmark, ""),
-                                   field("variant", &RangeRow::variant, ""),
-                                   field("measure", &RangeRow::measure, ""),
-                                   field("unit", &RangeRow::unit, ""),
-                                   field("low", &RangeRow::low, "lower end of the range"),
-                                   field("high", &RangeRow::high, "upper end of the range"),
-                                   field("seeds", &RangeRow::seeds, "number of seeds"),
-                                   field("mean", &RangeRow::mean, ""),
-                                   field("interval", &RangeRow::interval, ""),
-                                   field("verdict", &RangeRow::verdict, ""),
-                                   field("words", &RangeRow::words, "reason of the verdict")};
+  static constexpr std::tuple kAll{
+      field("benchmark", &RangeRow::benchmark, "benchmark of the runs"),
+      field("variant", &RangeRow::variant, "variant that is judged"),
+      field("measure", &RangeRow::measure, "metric of the result"),
+      field("unit", &RangeRow::unit, "unit of the metric"),
+      field("low", &RangeRow::low, "lower end of the range"),
+      field("high", &RangeRow::high, "upper end of the range"),
+      field("seeds", &RangeRow::seeds, "number of seeds"),
+      field("mean", &RangeRow::mean, "mean over the seeds"),
+      field("interval", &RangeRow::interval, "interval of that mean"),
+      field("verdict", &RangeRow::verdict, "verdict of the row"),
+      field("words", &RangeRow::words, "reason of the verdict")};
 };
 
 template <>
@@ -115,9 +118,9 @@ struct Fields<StepRow> {
                                 "The knowledge about every step of a mode, before any statistics."};
   static constexpr std::tuple kAll{
       field("tier", &StepRow::tier, "0: bits, of a lossless mode; 1: the gradient's error"),
-      field("benchmark", &StepRow::benchmark, ""),
-      field("variant", &StepRow::variant, ""),
-      field("reference", &StepRow::reference, ""),
+      field("benchmark", &StepRow::benchmark, "benchmark of the runs"),
+      field("variant", &StepRow::variant, "variant that is judged"),
+      field("reference", &StepRow::reference, "variant that it is compared with"),
       field("seeds", &StepRow::seeds, "seeds that are proven equal, or that measured the error"),
       field("value", &StepRow::value, "largest relative error of tier 1"),
       field("bound", &StepRow::bound, "largest error that is allowed"),
@@ -129,8 +132,8 @@ template <>
 struct Fields<KernelOrigin> {
   static constexpr About kAbout{"KernelOrigin", "The samples that a kernel distance looked at."};
   static constexpr std::tuple kAll{
-      field("subsets", &KernelOrigin::subsets, ""),
-      field("subset_size", &KernelOrigin::subset_size, ""),
+      field("subsets", &KernelOrigin::subsets, "number of the subsets"),
+      field("subset_size", &KernelOrigin::subset_size, "samples of a subset"),
       field("draws", &KernelOrigin::draws, "\"counter\" or \"numpy\"; empty: not known"),
       field("seed", &KernelOrigin::seed, "seed of those draws")};
 };
@@ -143,18 +146,19 @@ struct Fields<DistanceOrigin> {
       field("name", &DistanceOrigin::name, "name that its extractor gives it"),
       field("extractor", &DistanceOrigin::extractor, "empty: of the values themselves"),
       field("checksum", &DistanceOrigin::checksum, "checksum of the extractor's weights"),
-      field("resize", &DistanceOrigin::resize, ""),
+      field("resize", &DistanceOrigin::resize, "treatment of images of another size"),
       field("resize_asserted", &DistanceOrigin::resize_asserted,
             "true where the user, and not the maker of one side, says so"),
-      field("dimension", &DistanceOrigin::dimension, ""),
-      field("samples", &DistanceOrigin::samples, ""),
+      field("dimension", &DistanceOrigin::dimension, "features of a sample"),
+      field("samples", &DistanceOrigin::samples, "samples of the run"),
       field("kernel", &DistanceOrigin::kernel, "null unless it is a kernel distance"),
       field("definition", &DistanceOrigin::definition, "definition of the sampling"),
       field("sampler", &DistanceOrigin::sampler, "\"ddim, 50 steps, eta 0\""),
       field("weights", &DistanceOrigin::weights, "\"model\" or \"ema\""),
       field("noise", &DistanceOrigin::noise, "\"the run's seed\", \"seed 7\""),
       field("precision", &DistanceOrigin::precision, "precision of the sampling"),
-      field("reference", &DistanceOrigin::reference, ""),
+      field("reference", &DistanceOrigin::reference,
+            "name of the set that the samples are compared with"),
       field("reference_samples", &DistanceOrigin::reference_samples,
             "null: a distribution itself, or not known"),
       field("reference_sha256", &DistanceOrigin::reference_sha256,
@@ -165,13 +169,14 @@ template <>
 struct Fields<DistanceValue> {
   static constexpr About kAbout{"DistanceValue", "A distance of one run's samples."};
   static constexpr std::tuple kAll{
-      field("benchmark", &DistanceValue::benchmark, ""),
-      field("variant", &DistanceValue::variant, ""),
-      field("seed", &DistanceValue::seed, ""),
-      field("metric", &DistanceValue::metric, ""),
-      field("samples", &DistanceValue::samples, ""),
-      field("value", &DistanceValue::value, ""),
-      field("standard_error", &DistanceValue::standard_error, ""),
+      field("benchmark", &DistanceValue::benchmark, "benchmark of the run"),
+      field("variant", &DistanceValue::variant, "variant of the run"),
+      field("seed", &DistanceValue::seed, "seed of the run"),
+      field("metric", &DistanceValue::metric, "metric of the distance"),
+      field("samples", &DistanceValue::samples, "samples of the run"),
+      field("value", &DistanceValue::value, "the distance; null: it is missing"),
+      field("standard_error", &DistanceValue::standard_error,
+            "standard error of the distance; null: it is not known"),
       field("interval", &DistanceValue::interval, "interval of other samples of these weights"),
       field("problem", &DistanceValue::problem, "reason why it counts as missing")};
 };
@@ -179,17 +184,18 @@ struct Fields<DistanceValue> {
 template <>
 struct Fields<FieldDifference> {
   static constexpr About kAbout{"FieldDifference", "A field in which runs differ."};
-  static constexpr std::tuple kAll{field("cell", &FieldDifference::cell, ""),
-                                   field("field", &FieldDifference::field, "path in result.json"),
-                                   field("reference", &FieldDifference::base, ""),
-                                   field("candidate", &FieldDifference::candidate, "")};
+  static constexpr std::tuple kAll{
+      field("cell", &FieldDifference::cell, "benchmark and variant of the runs"),
+      field("field", &FieldDifference::field, "path in result.json"),
+      field("reference", &FieldDifference::base, "value in the reference's runs"),
+      field("candidate", &FieldDifference::candidate, "value in the variant's runs")};
 };
 
 template <>
 struct Fields<QualityGate> {
   static constexpr About kAbout{"QualityGate", "A measure that is judged."};
   static constexpr std::tuple kAll{
-      field("measure", &QualityGate::measure, ""),
+      field("measure", &QualityGate::measure, "metric of the result"),
       field("margin", &QualityGate::margin, "null: the definition's, else the default")};
 };
 
@@ -197,9 +203,9 @@ template <>
 struct Fields<QualityRange> {
   static constexpr About kAbout{"QualityRange",
                                 "A figure that must lie in a range, in every variant."};
-  static constexpr std::tuple kAll{field("measure", &QualityRange::measure, ""),
-                                   field("low", &QualityRange::low, ""),
-                                   field("high", &QualityRange::high, "")};
+  static constexpr std::tuple kAll{field("measure", &QualityRange::measure, "metric of the result"),
+                                   field("low", &QualityRange::low, "lower end of the range"),
+                                   field("high", &QualityRange::high, "upper end of the range")};
 };
 
 template <>
@@ -218,10 +224,10 @@ struct Fields<QualityStudy> {
       field("verdict", &QualityStudy::verdict, "worst verdict of the rows"),
       field("exit_code", &QualityStudy::exit_code, "exit code of the process that judged"),
       field("reasons", &QualityStudy::reasons, "a sentence per finding that is not a pass"),
-      field("variants", &QualityStudy::variants, ""),
+      field("variants", &QualityStudy::variants, "variants and references, and their runs"),
       field("rows", &QualityStudy::rows, "gated ones first, then the others, timesteps last"),
-      field("ranges", &QualityStudy::ranges, ""),
-      field("steps", &QualityStudy::steps, ""),
+      field("ranges", &QualityStudy::ranges, "figures that must lie in a range"),
+      field("steps", &QualityStudy::steps, "judgements of single steps"),
       field("distances", &QualityStudy::distances, "one of each metric, more where they differ"),
       field("distance_values", &QualityStudy::distance_values, "distances of every run"),
       field("sheets", &QualityStudy::sheets, "pictures of samples, as quality.md links to them"),
@@ -229,11 +235,11 @@ struct Fields<QualityStudy> {
             "differences of runs that are not comparable"),
       field("unpaired", &QualityStudy::unpaired, "seeds that one side lacks"),
       field("without_result", &QualityStudy::without_result, "runs that left no result"),
-      field("notes", &QualityStudy::notes, ""),
+      field("notes", &QualityStudy::notes, "remarks on the runs"),
       field("inconclusive_passes", &QualityStudy::inconclusive_passes, "--inconclusive=warn"),
-      field("asked_gates", &QualityStudy::asked_gates, ""),
-      field("asked_ranges", &QualityStudy::asked_ranges, ""),
-      field("looks", &QualityStudy::looks, ""),
+      field("asked_gates", &QualityStudy::asked_gates, "measures that the user asked to be judged"),
+      field("asked_ranges", &QualityStudy::asked_ranges, "ranges that the user asked for"),
+      field("looks", &QualityStudy::looks, "the looks at these runs so far"),
       field("alpha", &QualityStudy::alpha, "wrong verdicts that are accepted, of all looks"),
       field("power", &QualityStudy::power, "power that the seeds needed are computed for"),
       field("tests", &QualityStudy::tests, "tests that share alpha by Holm"),

@@ -2,8 +2,47 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
+#include "reports/base/fields.h"
+
 namespace noisemark::reports {
 namespace {
+
+struct Room {
+  int64_t beds = 0;
+  int64_t windows = 0;
+};
+
+}  // namespace
+
+template <>
+struct json::Fields<Room> {
+  static constexpr About kAbout{"Room", "A room."};
+  static constexpr std::tuple kAll{
+      field("beds", &Room::beds, "number of the beds"),
+      field("windows", &Room::windows, "number of the windows").since("1.1.0")};
+};
+
+namespace {
+
+TEST(Fields, without_a_text_are_refused) {
+  EXPECT_NO_THROW((void)json::field("beds", &Room::beds, "number of the beds"));
+  EXPECT_THROW((void)json::field("beds", &Room::beds, ""), std::logic_error);
+  int64_t (*const of)(const Room&) = [](const Room& room) { return room.beds; };
+  EXPECT_THROW((void)json::computed("beds", of, ""), std::logic_error);
+}
+
+TEST(Fields, that_came_later_say_since_which_version_in_the_schema_and_the_documentation) {
+  const json::Document document{"noisemark.room", "1.1.0", "A room."};
+  const json::Shape shape = json::shape_of<Room>();
+  const std::string schema = json::schema_text(document, shape);
+  EXPECT_NE(schema.find("\"number of the beds\""), std::string::npos) << schema;
+  EXPECT_NE(schema.find("\"number of the windows (since 1.1.0)\""), std::string::npos) << schema;
+  const std::string page = json::fields_markdown(document, shape);
+  EXPECT_NE(page.find("| number of the beds "), std::string::npos) << page;
+  EXPECT_NE(page.find("| number of the windows (since 1.1.0) |"), std::string::npos) << page;
+}
 
 TEST(JsonFault, is_nothing_in_json) {
   EXPECT_EQ(json_fault("{\"a\": [1, 2.5, null]}\n"), "");
