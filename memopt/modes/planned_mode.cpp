@@ -745,7 +745,7 @@ bool PlannedMode::give_up_shortcuts(const std::set<ValueId>& wrong) {
   while (!suspects.empty()) {
     const ValueId value = suspects.back();
     suspects.pop_back();
-    const int32_t recipe = plan_->values[static_cast<size_t>(value)].recipe;
+    const RecipeId recipe = plan_->values[static_cast<size_t>(value)].recipe;
     if (recipe == kNone || !seen.insert(value).second) continue;
     const Recipe& made_by = *plan_->recipes[static_cast<size_t>(recipe)];
     if (made_by.is_shortcut) overrides_.replay.insert(value);

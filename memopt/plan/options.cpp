@@ -59,7 +59,8 @@ std::string BlockOptions::name(size_t block) const {
 }
 
 size_t BlockOptions::block_of_operator(OperatorId id) const {
-  return static_cast<size_t>(graph_->operators[static_cast<size_t>(id)].segment + 1);
+  const SegmentId segment = graph_->operators[static_cast<size_t>(id)].segment;
+  return segment == kNone ? 0 : static_cast<size_t>(segment) + 1;
 }
 
 /// Once, because a policy may look at the whole graph to decide about one operator.

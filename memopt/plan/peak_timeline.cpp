@@ -382,7 +382,7 @@ class Simulation {
     return held_[static_cast<size_t>(id)].encoded && treatment(id).encoded_with == kNone;
   }
 
-  void begin(int32_t /*recipe*/, bool /*aside*/) {}
+  void begin(RecipeId /*recipe*/, bool /*aside*/) {}
 
   /// Views share the memory of what they look at.
   std::vector<Memory> run(const Recipe& recipe, const std::vector<Memory>& inputs) {

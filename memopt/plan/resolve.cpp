@@ -28,7 +28,7 @@ void shorten(TreatmentPlan& plan, const Overrides& overrides, RecipeBook& recipe
   const bool complete = std::all_of(shortcut->inputs.begin(), shortcut->inputs.end(),
                                     [&](ValueId input) { return is_at_hand(plan, input); });
   if (!complete) return;
-  treatment.recipe = static_cast<int32_t>(plan.recipes.size());
+  treatment.recipe = RecipeId(plan.recipes.size());
   plan.recipes.push_back(shortcut);
 }
 
@@ -55,7 +55,7 @@ std::vector<bool> needed_values(const TreatmentPlan& plan) {
 
 void drop_what_is_not_needed(TreatmentPlan& plan) {
   const std::vector<bool> needed = needed_values(plan);
-  std::vector<int32_t> place(plan.recipes.size(), kNone);
+  std::vector<RecipeId> place(plan.recipes.size());
   std::vector<std::shared_ptr<const Recipe>> recipes;
   for (size_t v = 0; v < plan.values.size(); ++v) {
     ValueTreatment& treatment = plan.values[v];
@@ -64,9 +64,9 @@ void drop_what_is_not_needed(TreatmentPlan& plan) {
       treatment = {};
       continue;
     }
-    int32_t& at = place[static_cast<size_t>(treatment.recipe)];
+    RecipeId& at = place[static_cast<size_t>(treatment.recipe)];
     if (at == kNone) {
-      at = static_cast<int32_t>(recipes.size());
+      at = RecipeId(recipes.size());
       recipes.push_back(std::move(plan.recipes[static_cast<size_t>(treatment.recipe)]));
     }
     treatment.recipe = at;
@@ -446,9 +446,9 @@ class Resolver {
 
   void make_again(ValueId id) {
     const OperatorId producer = value(id).producer;
-    int32_t& made_by = made_by_[static_cast<size_t>(producer)];
+    RecipeId& made_by = made_by_[static_cast<size_t>(producer)];
     if (made_by == kNone) {
-      made_by = static_cast<int32_t>(plan_.recipes.size());
+      made_by = RecipeId(plan_.recipes.size());
       plan_.recipes.push_back(recipes_.replay(producer));
     }
     treatment(id).source = Source::kMadeAgain;
@@ -624,7 +624,7 @@ class Resolver {
   TreatmentPlan plan_;
   std::vector<bool> visited_;
   std::map<SlotId, std::vector<Slice>> slices_;
-  std::vector<int32_t> made_by_;                  ///< by operator, index of its recipe
+  std::vector<RecipeId> made_by_;                 ///< by operator
   std::vector<SlotId> last_supplier_;             ///< by value, or kNotKnown
   std::vector<std::optional<bool>> needs_apart_;  ///< by value; empty: not known
   std::vector<int64_t> seen_;                     ///< by value, the last search that met it

@@ -444,8 +444,8 @@ class StepRecorder::State {
     return graph_.storages[static_cast<size_t>(graph_.values[static_cast<size_t>(value)].storage)];
   }
 
-  int32_t segment_of(const RecordedOperator& recorded) {
-    int32_t inherited = kNone;
+  SegmentId segment_of(const RecordedOperator& recorded) {
+    SegmentId inherited = kNone;
     for (const Argument& argument : recorded.arguments) {
       for (const ValueId id : argument.values) {
         if (id == kNone) continue;
@@ -462,13 +462,11 @@ class StepRecorder::State {
     return inherited;
   }
 
-  int32_t segment_index(const std::string& name) {
+  SegmentId segment_index(const std::string& name) {
     const auto known = std::find(graph_.segments.begin(), graph_.segments.end(), name);
-    if (known == graph_.segments.end()) {
-      graph_.segments.push_back(name);
-      return static_cast<int32_t>(graph_.segments.size()) - 1;
-    }
-    return static_cast<int32_t>(known - graph_.segments.begin());
+    const SegmentId index(known - graph_.segments.begin());
+    if (known == graph_.segments.end()) graph_.segments.push_back(name);
+    return index;
   }
 
   /// Like value_or_none(), of what somebody reads or saves now.

@@ -86,12 +86,12 @@ ValueId only_input(const StepGraph& graph, const RecordedOperator& op) {
 }
 
 /// The segment that all readers of all results share; kNone when there is none.
-int32_t segment_of_readers(const StepGraph& graph, const RecordedOperator& op) {
-  int32_t shared = kNone;
+SegmentId segment_of_readers(const StepGraph& graph, const RecordedOperator& op) {
+  SegmentId shared = kNone;
   for (const ValueId result : op.results) {
     if (result == kNone) continue;
     for (const OperatorId reader : graph.values[static_cast<size_t>(result)].readers) {
-      const int32_t segment = graph.operators[static_cast<size_t>(reader)].segment;
+      const SegmentId segment = graph.operators[static_cast<size_t>(reader)].segment;
       if (segment == kNone || (shared != kNone && segment != shared)) return kNone;
       shared = segment;
     }
@@ -287,7 +287,7 @@ void pass_on_to_readers(StepGraph& graph) {
     const ValueId input = only_input(graph, *op);
     if (input == kNone || op->in_scope || op->overwrites != kNone) continue;
     if (!grows(graph, *op, input)) continue;
-    const int32_t segment = segment_of_readers(graph, *op);
+    const SegmentId segment = segment_of_readers(graph, *op);
     if (segment != kNone) op->segment = segment;
   }
 }

@@ -27,8 +27,8 @@ namespace noisemark::memopt {
 /// No operator, value and so on; also "no index" where indices are plain numbers.
 inline constexpr int32_t kNone = -1;
 
-/// An index into one of the vectors of StepGraph. An index into another vector does not convert to
-/// it. A number does, and static_cast gives the number back.
+/// An index into a vector of StepGraph or TreatmentPlan. An index into another vector does not
+/// convert to it. A number does, and static_cast gives the number back.
 template <typename Of>
 class Id {
  public:
@@ -55,10 +55,14 @@ struct RecordedOperator;
 struct RecordedValue;
 struct RecordedStorage;
 struct RecordedSlot;
+struct Recipe;
+struct Segment;  // only names a kind of index: a segment is its name
 using OperatorId = Id<RecordedOperator>;
 using ValueId = Id<RecordedValue>;
 using StorageId = Id<RecordedStorage>;
 using SlotId = Id<RecordedSlot>;
+using SegmentId = Id<Segment>;  ///< into StepGraph::segments
+using RecipeId = Id<Recipe>;    ///< into TreatmentPlan::recipes
 
 /// An argument of an operator: a constant, a tensor, or a list of tensors.
 struct Argument {
@@ -75,14 +79,14 @@ struct RecordedOperator {
   std::string name;  ///< "aten::silu"
   std::vector<Argument> arguments;
   std::vector<ValueId> results;  ///< kNone: undefined, or known before the call
-  int32_t segment = kNone;       ///< index into StepGraph::segments
-  int64_t cost_ns = 0;           ///< on the device (operator_times.h), inner calls included; 0: not
-                                 ///< measured
-  int32_t overwrites = kNone;    ///< index of the argument that its result replaces ("add_")
-  bool repeatable = true;        ///< false: draws numbers nobody saved, writes in a way that is not
-                                 ///< understood, or takes an argument that cannot be written down
-  bool in_scope = false;         ///< a SegmentScope said which segment
-  int64_t scratch_bytes = 0;     ///< the most it needs beside its results as it runs; 0: not read
+  SegmentId segment = kNone;
+  int64_t cost_ns = 0;         ///< on the device (operator_times.h), inner calls included; 0: not
+                               ///< measured
+  int32_t overwrites = kNone;  ///< index of the argument that its result replaces ("add_")
+  bool repeatable = true;      ///< false: draws numbers nobody saved, writes in a way that is not
+                               ///< understood, or takes an argument that cannot be written down
+  bool in_scope = false;       ///< a SegmentScope said which segment
+  int64_t scratch_bytes = 0;   ///< the most it needs beside its results as it runs; 0: not read
 };
 
 /// The way in which elements follow from memory, beside sizes and strides. Two tensors of one

@@ -376,7 +376,7 @@ class PlanExecution::State {
     return held_.is_encoded(id) && value(id).encoded_with == kNone;
   }
 
-  void begin(int32_t recipe, bool aside) {
+  void begin(RecipeId recipe, bool aside) {
     findings_->ran_recipe(!aside && recipe_runs_[static_cast<size_t>(recipe)]++ > 0);
   }
 

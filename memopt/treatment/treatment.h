@@ -57,7 +57,7 @@ struct ValueTreatment {
   std::vector<const Codec*> next_codecs = {};
   /// For kEncoded, the value whose slot brings all of the memory that they share; kNone: alone.
   ValueId encoded_with = kNone;
-  int32_t recipe = kNone;      ///< kMadeAgain: index into TreatmentPlan::recipes
+  RecipeId recipe = kNone;     ///< kMadeAgain
   SlotId supplied_by = kNone;  ///< kHeld, kEncoded, kSliced: the slot that brings it
   bool light = false;          ///< kMadeAgain, under Policy::light: where an operator that is not
                                ///< cheap is called again, it is made for that call alone

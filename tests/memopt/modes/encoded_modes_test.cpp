@@ -231,7 +231,7 @@ TEST(MirrorSqrt, cuts_the_step_into_segments_of_equal_bytes) {
   TrainedNet mode("mirror:sqrt");
   mode.steady_step();
   const StepGraph& graph = *mode.planned().plan()->graph;
-  std::map<int32_t, int64_t> bytes;
+  std::map<SegmentId, int64_t> bytes;
   int64_t largest = 0;
   int64_t storages = 0;
   for (const RecordedStorage& storage : graph.storages) {

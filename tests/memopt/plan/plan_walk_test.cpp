@@ -26,7 +26,7 @@ class CountingStore {
   static Piece from_elsewhere(ValueId /*id*/) { return {true}; }
   static Piece held(ValueId /*id*/) { return {true}; }
   static bool decodes_for_reader(ValueId /*id*/) { return false; }
-  void begin(int32_t recipe, bool /*aside*/) { ++runs[recipe]; }
+  void begin(RecipeId recipe, bool /*aside*/) { ++runs[recipe]; }
   static std::vector<Piece> run(const Recipe& recipe, const std::vector<Piece>& /*inputs*/) {
     return std::vector<Piece>(recipe.results.size(), Piece{true});
   }
@@ -34,7 +34,7 @@ class CountingStore {
   static void let_go(ValueId /*id*/) {}
   static void let_go_decoded(ValueId /*id*/) {}
 
-  std::map<int32_t, int> runs;  ///< by recipe
+  std::map<RecipeId, int> runs;
 };
 
 constexpr int32_t kCommon = 0;  ///< the value that both operators read; also its recipe
