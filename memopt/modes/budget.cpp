@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <limits>
 #include <stdexcept>
 
 #include "memopt/modes/policies.h"
@@ -13,47 +12,6 @@ namespace {
 constexpr std::string_view kSaved = "saved=";
 constexpr std::string_view kError = ",error";
 constexpr std::string_view kStrict = ",strict";
-
-struct Unit {
-  std::string_view name;
-  int64_t bytes;
-};
-/// The largest comes first.
-constexpr std::array<Unit, 4> kUnits = {
-    {{"GiB", int64_t{1} << 30}, {"MiB", int64_t{1} << 20}, {"KiB", int64_t{1} << 10}, {"", 1}}};
-
-/// So many that their product with the largest unit fits 63 bits.
-constexpr size_t kMostDecimals = 9;
-
-struct Decimal {
-  int64_t whole = 0;
-  int64_t part = 0;  ///< in units of 1 / one
-  int64_t one = 1;
-};
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-/// Takes it off the front of `text`. Empty where there is none.
-std::optional<Decimal> take_decimal(std::string_view& text) {
-  if (text.empty() || !is_digit(text.front())) return std::nullopt;
-  Decimal number;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number.whole);
-  if (error != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  if (!text.starts_with('.')) return number;
-  text.remove_prefix(1);
-  size_t decimals = 0;
-  for (; decimals < text.size() && is_digit(text[decimals]); ++decimals) {
-    if (decimals == kMostDecimals) return std::nullopt;
-    number.part = number.part * 10 + (text[decimals] - '0');
-    number.one *= 10;
-  }
-  if (decimals == 0) return std::nullopt;
-  text.remove_prefix(decimals);
-  return number;
-}
 
 std::optional<double> read_error(std::string_view text) {
   if (text.empty()) return kDefaultError;
@@ -81,46 +39,6 @@ std::string spell(const Budget& budget, const std::string& size) {
 }
 
 }  // namespace
-
-std::optional<int64_t> parse_bytes(std::string_view text) {
-  const std::optional<Decimal> number = take_decimal(text);
-  if (!number) return std::nullopt;
-  for (const Unit& unit : kUnits) {
-    if (unit.name != text) continue;
-    if (unit.bytes == 1 && number->one > 1) return std::nullopt;
-    const int64_t part = (number->part * unit.bytes + number->one - 1) / number->one;
-    if (number->whole > (std::numeric_limits<int64_t>::max() - part) / unit.bytes) {
-      return std::nullopt;
-    }
-    const int64_t bytes = number->whole * unit.bytes + part;
-    return bytes > 0 ? std::optional(bytes) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
-std::string spell_bytes(int64_t bytes) {
-  for (const Unit& unit : kUnits) {
-    if (bytes % unit.bytes == 0) {
-      return std::to_string(bytes / unit.bytes).append(unit.name);
-    }
-  }
-  return {};
-}
-
-std::string spell_at_least(int64_t bytes) {
-  for (const Unit& unit : kUnits) {
-    if (bytes < unit.bytes) continue;
-    const int64_t rest = bytes % unit.bytes;
-    const int64_t hundredths =
-        bytes / unit.bytes * 100 + (rest * 100 + unit.bytes - 1) / unit.bytes;
-    std::string text = std::to_string(hundredths / 100);
-    if (const int64_t decimals = hundredths % 100; decimals > 0) {
-      text.append(decimals < 10 ? ".0" : ".").append(std::to_string(decimals));
-    }
-    return text.append(unit.name);
-  }
-  return {};
-}
 
 std::string budget_forms() {
   return "SIZE or saved=SIZE, behind it ,error=E where rounding is allowed, 0 < E <= 1, and "

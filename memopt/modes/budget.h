@@ -25,17 +25,6 @@ inline constexpr std::string_view kBudgetPrefix = "budget:";
 /// The error of a budget that allows errors and does not say how large.
 inline constexpr double kDefaultError = 1e-2;
 
-/// "2GiB", "512MiB", "20.05MiB", "96KiB" or a number of bytes; a part of a byte counts as a whole
-/// one. Empty for anything else.
-[[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
-/// The same in words, for errors.
-inline constexpr std::string_view kSizeForms =
-    "SIZE is a number with GiB, MiB or KiB behind it, such as 20.05MiB, or a whole number of bytes";
-/// Spells it in the largest unit that leaves a whole number: "512MiB".
-[[nodiscard]] std::string spell_bytes(int64_t bytes);
-/// In hundredths of the largest unit, never fewer bytes: "20.05MiB".
-[[nodiscard]] std::string spell_at_least(int64_t bytes);
-
 /// "SIZE" or "saved=SIZE", behind it nothing, ",error=E" or ",error", which allows kDefaultError,
 /// and behind that nothing or ",strict". Empty for anything else.
 [[nodiscard]] std::optional<Budget> read_budget(std::string_view text);

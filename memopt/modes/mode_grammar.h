@@ -47,6 +47,17 @@ struct ModeWord {
 /// The one table of the grammar's words, place by place. Constant.
 [[nodiscard]] std::span<const ModeWord> mode_words();
 
+/// "2GiB", "512MiB", "20.05MiB", "96KiB" or a number of bytes; a part of a byte counts as a whole
+/// one. Empty for anything else.
+[[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
+/// The same in words, for errors.
+inline constexpr std::string_view kSizeForms =
+    "SIZE is a number with GiB, MiB or KiB behind it, such as 20.05MiB, or a whole number of bytes";
+/// Spells it in the largest unit that leaves a whole number: "512MiB".
+[[nodiscard]] std::string spell_bytes(int64_t bytes);
+/// In hundredths of the largest unit, never fewer bytes: "20.05MiB".
+[[nodiscard]] std::string spell_at_least(int64_t bytes);
+
 /// The composition of a mode: at most one word of each place.
 struct ModeComposition {
   static constexpr size_t kPlaces = 4;
@@ -88,8 +99,9 @@ struct ModeComposition {
 [[nodiscard]] std::vector<const ModeWord*> budget_words(ModeWord::Place place);
 
 /// Throws std::invalid_argument for anything but a canonical spelling, where only the size of
-/// ",host=SIZE" may be written in other ways (budget.h). It names the nearest: that of the same
-/// parts in the right order, each once, or else the one that takes the fewest letters to change.
+/// ",host=SIZE" may be written in other ways (parse_bytes()). It names the nearest: that of the
+/// same parts in the right order, each once, or else the one that takes the fewest letters to
+/// change.
 [[nodiscard]] ModeComposition parse_mode(std::string_view spelling);
 
 }  // namespace noisemark::memopt

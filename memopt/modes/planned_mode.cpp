@@ -13,7 +13,7 @@
 #include "memopt/device/repeated_work.h"
 #include "memopt/modes/policies.h"
 #include "memopt/plan/codec_figures.h"
-#include "memopt/plan/lower_peak.h"
+#include "memopt/plan/cuts.h"
 #include "memopt/plan/peak_timeline.h"
 #include "memopt/replay/value_samples.h"
 

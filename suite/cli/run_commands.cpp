@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "memopt/modes/budget_mode.h"
+#include "memopt/modes/mode_grammar.h"
 #include "reports/base/error.h"
 #include "reports/base/folder.h"
 #include "reports/base/markdown.h"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "memopt/modes/mode_grammar.h"
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "memopt/modes/budget.h"
+#include "memopt/modes/mode_grammar.h"
 #include "reports/base/error.h"
 #include "reports/seeds/study.h"
 #include "suite/config/definition.h"

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "memopt/modes/mode.h"
+#include "memopt/modes/mode_grammar.h"
 
 namespace noisemark::memopt {
 namespace {

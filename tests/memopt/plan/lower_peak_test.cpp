@@ -1,4 +1,4 @@
-#include "memopt/plan/lower_peak.h"
+#include "memopt/plan/cuts.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
