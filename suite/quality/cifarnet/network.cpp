@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "reports/base/error.h"
-#include "suite/quality/features.h"
+#include "suite/train/precision.h"
 
 namespace noisemark::suite::cifarnet {
 namespace {

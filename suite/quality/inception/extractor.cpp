@@ -21,8 +21,8 @@
 #include <utility>
 
 #include "reports/base/error.h"
-#include "suite/quality/features.h"
 #include "suite/quality/inception/weights.h"
+#include "suite/train/precision.h"
 
 namespace noisemark::suite::inception {
 namespace {

@@ -25,7 +25,7 @@
 #include "suite/environment/pm_sampling.h"
 #include "suite/probes/device_window.h"
 #include "suite/probes/operator_profile.h"
-#include "suite/quality/features.h"
+#include "suite/train/precision.h"
 
 namespace noisemark::suite {
 namespace {
