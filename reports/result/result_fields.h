@@ -530,7 +530,7 @@ struct Fields<Result> {
             "program, build, container, data and machine of the run"),
       field("environment", &Result::environment,
             "everything else about the machine: governor, kernel, libc, packages, variables"),
-      field("seeds", &Result::seeds, "seed of the run and those of its random streams"),
+      field("seeds", &Result::seeds, "seed of the run, and first numbers of its random streams"),
       field("protocol", &Result::protocol, "steps, batch, warm-up and passes of the measurement"),
       field("samples", &Result::samples, "raw figures of every optimizer step"),
       field("metrics", &Result::metrics, "named figures; gates look here"),
