@@ -8,9 +8,9 @@
 #include <exception>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -50,14 +50,15 @@ struct SplitPlace {
   }
 };
 
-/// Lists the files below a folder. Folders without links come first, so that links that lead to
-/// them again are the ones that are left out.
+/// Lists the files below a folder, or below the two splits one after the other. Folders without
+/// links come first, so that links that lead to them again are the ones that are left out. What
+/// links of both splits lead to is the first one's.
 class Walk {
  public:
-  explicit Walk(std::optional<SplitPlace> split) : split_(std::move(split)) {}
-
   /// `prefix` begins the paths of what is in `folder`; a slash ends it unless it is empty.
-  void add(const fs::path& folder, const std::string& prefix) {
+  void add(const fs::path& folder, const std::string& prefix, std::optional<SplitPlace> split) {
+    split_ = std::move(split);
+    ++round_;
     add_folder(folder, prefix);
     while (!links_.empty()) {
       const auto [path, name] = links_.front();
@@ -74,6 +75,7 @@ class Walk {
   /// Returns whether the folder was read now, for the first time.
   bool add_folder(const fs::path& folder, const std::string& prefix);
   void add_entry(const fs::directory_entry& entry, const std::string& path);
+  void add_file(const fs::directory_entry& entry, const std::string& path);
 
   /// Says why a folder at `place`, without links, is not for this split; empty where it is.
   [[nodiscard]] const char* why_not(const fs::path& place, bool is_link) const {
@@ -83,8 +85,23 @@ class Walk {
                                                     : "";
   }
 
+  /// `place` is without links.
+  [[nodiscard]] bool is_others_file(const fs::path& place) const {
+    return (split_ && split_->is_others(place)) || is_of_earlier_round(linked_files_, place) ||
+           is_of_earlier_round(visited_, place.parent_path());
+  }
+
+  /// The round in which each was reached first, without links.
+  using Rounds = std::map<fs::path, int>;
+  [[nodiscard]] bool is_of_earlier_round(const Rounds& rounds, const fs::path& place) const {
+    const auto found = rounds.find(place);
+    return found != rounds.end() && found->second < round_;
+  }
+
   std::optional<SplitPlace> split_;
-  std::set<fs::path> visited_;  ///< without links
+  int round_ = 0;
+  Rounds visited_;
+  Rounds linked_files_;
   std::deque<std::pair<fs::path, std::string>> links_;
 };
 
@@ -92,8 +109,8 @@ bool Walk::add_folder(const fs::path& folder, const std::string& prefix) {
   try {
     const fs::path place = fs::canonical(folder);
     std::string reason = why_not(place, fs::is_symlink(folder));
-    if (reason.empty() && !visited_.insert(place).second) {
-      reason = "is a folder that is read already";
+    if (reason.empty() && !visited_.emplace(place, round_).second) {
+      reason = is_of_earlier_round(visited_, place) ? kOthers : "is a folder that is read already";
     }
     if (!reason.empty()) {
       left_out.push_back({prefix, reason});
@@ -121,11 +138,8 @@ void Walk::add_entry(const fs::directory_entry& entry, const std::string& path) 
     links_.emplace_back(entry.path(), path + "/");
   } else if (is_folder) {
     add_folder(entry.path(), path + "/");
-  } else if (fs::is_regular_file(status) && entry.is_symlink() && split_ &&
-             split_->is_others(fs::canonical(entry.path()))) {
-    left_out.push_back({path, kOthers});
   } else if (fs::is_regular_file(status)) {
-    files.push_back(path);
+    add_file(entry, path);
   } else if (status.type() == fs::file_type::not_found) {
     left_out.push_back({path, "is a link to nothing"});
   } else if (error == std::errc::too_many_symbolic_link_levels) {
@@ -135,6 +149,16 @@ void Walk::add_entry(const fs::directory_entry& entry, const std::string& path) 
   } else {
     left_out.push_back({path, "is no regular file"});
   }
+}
+
+void Walk::add_file(const fs::directory_entry& entry, const std::string& path) {
+  const bool is_link = entry.is_symlink();
+  if (is_link || !linked_files_.empty()) {
+    const fs::path place = fs::canonical(entry.path());
+    if (is_others_file(place)) return left_out.push_back({path, kOthers});
+    if (is_link) linked_files_.emplace(place, round_);
+  }
+  files.push_back(path);
 }
 
 struct Facts {
@@ -314,25 +338,18 @@ std::vector<uint8_t> read_bytes(const fs::path& path) {
 
 PictureFiles find_pictures(const fs::path& folder,
                            const std::optional<std::pair<std::string, std::string>>& splits) {
-  PictureFiles found;
-  std::vector<std::string> paths;
-  const auto walk_through = [&](const fs::path& top, const std::string& prefix,
-                                const std::optional<SplitPlace>& split) {
-    Walk walk(split);
-    walk.add(top, prefix);
-    paths.insert(paths.end(), walk.files.begin(), walk.files.end());
-    found.left_out.insert(found.left_out.end(), walk.left_out.begin(), walk.left_out.end());
-    found.linked.insert(found.linked.end(), walk.linked.begin(), walk.linked.end());
-  };
+  Walk walk;
   if (splits) {
     const auto& [a, b] = *splits;
     const fs::path place_a = fs::weakly_canonical(folder / a);
     const fs::path place_b = fs::weakly_canonical(folder / b);
-    walk_through(folder / a, a + "/", SplitPlace{place_a, place_b});
-    walk_through(folder / b, b + "/", SplitPlace{place_b, place_a});
+    walk.add(folder / a, a + "/", SplitPlace{place_a, place_b});
+    walk.add(folder / b, b + "/", SplitPlace{place_b, place_a});
   } else {
-    walk_through(folder, "", std::nullopt);
+    walk.add(folder, "", std::nullopt);
   }
+  std::vector<std::string> paths = std::move(walk.files);
+  PictureFiles found{{}, std::move(walk.left_out), std::move(walk.linked)};
   std::sort(paths.begin(), paths.end());
   auto facts = inspect_all(folder, paths);
   for (size_t i = 0; i < paths.size(); ++i) {

@@ -52,8 +52,9 @@ struct PictureFiles {
 void require_picture_folder(const std::filesystem::path& folder, const std::string& where);
 
 /// Reads and decodes every file once, on several threads; with `splits` only what is in those two
-/// folders, and of a link from one into the other, or to a folder around it, nothing. Throws Error,
-/// exit code 2, when something cannot be read.
+/// folders, and of a link from one into the other, or to a folder around it, nothing. What links of
+/// both lead to is read in the first alone. Throws Error, exit code 2, when something cannot be
+/// read.
 [[nodiscard]] PictureFiles find_pictures(
     const std::filesystem::path& folder,
     const std::optional<std::pair<std::string, std::string>>& splits = {});

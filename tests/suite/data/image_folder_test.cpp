@@ -295,16 +295,65 @@ TEST(ImageFolder, a_folder_of_links_that_lead_nowhere_says_so) {
                {"no pictures to train on", "cats is a link to nothing"});
 }
 
-TEST(ImageFolder, links_to_the_splits_are_the_splits_even_to_the_same_folder) {
+TEST(ImageFolder, links_to_the_splits_are_the_splits) {
   const TemporaryFolder folder;
   folder.write("all/0.png", shade(1));
-  folder.write("all/1.png", shade(2));
+  folder.write("some/1.png", shade(2));
   fs::create_directory_symlink("all", folder.path() / "train");
-  fs::create_directory_symlink("all", folder.path() / "test");
+  fs::create_directory_symlink("some", folder.path() / "test");
   const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
-  EXPECT_EQ(dataset->size(Split::kTrain), 2);
-  EXPECT_EQ(dataset->size(Split::kTest), 2);
-  expect_words(dataset->note(), {"all/ is in neither split and left out"});
+  EXPECT_EQ(dataset->size(Split::kTrain), 1);
+  EXPECT_EQ(dataset->size(Split::kTest), 1);
+  expect_words(dataset->note(), {"all/ is in neither split and left out, as is some/"});
+}
+
+TEST(ImageFolder, splits_that_are_links_to_the_same_folder_are_refused) {
+  const std::vector<std::pair<std::string, std::string>> kLinks{
+      {"train", "train"}, {"test", "test"}, {"all", "all"}};  // what each of the two leads to
+  for (const auto& [train, test] : kLinks) {
+    const TemporaryFolder folder;
+    folder.write(train + "/0.png", shade(1));
+    folder.write(train + "/1.png", shade(2));
+    if (train != "train") fs::create_directory_symlink(train, folder.path() / "train");
+    if (test != "test") fs::create_directory_symlink(test, folder.path() / "test");
+    expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
+                 {"no pictures in test/; test/ is of the other split and left out"});
+  }
+}
+
+TEST(ImageFolder, a_split_that_is_a_link_into_the_other_shares_no_picture_with_it) {
+  const std::vector<std::pair<std::string, std::string>> kSplits{{"train", "test"},
+                                                                 {"test", "train"}};
+  for (const auto& [around, inside] : kSplits) {
+    const TemporaryFolder folder;
+    folder.write(around + "/0.png", shade(1));
+    folder.write(around + "/part/1.png", shade(2));
+    fs::create_directory_symlink(around + "/part", folder.path() / inside);
+    const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+    EXPECT_EQ(dataset->size(Split::kTrain), 1);
+    EXPECT_EQ(dataset->size(Split::kTest), 1);
+    expect_words(dataset->note(), {around + "/part/ is of the other split and left out"});
+  }
+}
+
+TEST(ImageFolder, what_links_of_both_splits_lead_to_is_in_one_of_them) {
+  const TemporaryFolder elsewhere;
+  for (const char* name : {"cats/0.png", "cats/deep/1.png", "2.png", "birds/3.png", "4.png"}) {
+    elsewhere.write(name, shade(1));
+  }
+  const TemporaryFolder folder;
+  for (const char* split : {"train", "test"}) {
+    folder.write(std::string(split) + "/own.png", shade(2));
+    fs::create_directory_symlink(elsewhere.path() / "cats", folder.path() / split / "cats");
+    fs::create_symlink(elsewhere.path() / "2.png", folder.path() / split / "2.png");
+  }
+  fs::create_directory_symlink(elsewhere.path() / "birds", folder.path() / "train" / "birds");
+  fs::create_symlink(elsewhere.path() / "birds" / "3.png", folder.path() / "test" / "3.png");
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain), 5);
+  EXPECT_EQ(dataset->size(Split::kTest), 1);
+  expect_words(dataset->note(), {"test/2.png is of the other split and left out, as are test/3.png "
+                                 "and test/cats/"});
 }
 
 TEST(ImageFolder, a_link_in_one_split_brings_nothing_of_the_other_into_it) {
