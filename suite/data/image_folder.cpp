@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"
+#include "suite/data/split_folders.h"
 
 namespace noisemark::suite {
 namespace {
@@ -27,21 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
-
-constexpr std::array<std::string_view, 3> kTrainNames{"train", "training", "trn"};
-constexpr std::array<std::string_view, 12> kTestNames{"test", "tests",    "testing",    "tst",
-                                                      "eval", "evaluate", "evaluation", "hold",
-                                                      "held", "holdout",  "heldout",    "unseen"};
-constexpr std::array<std::string_view, 7> kValidationNames{
-    "val", "valid", "validate", "validating", "validation", "dev", "development"};
-// People write these beside a split's name, and they tell no pair of splits from another.
-constexpr std::array<std::string_view, 9> kFillers{"images", "image", "imgs", "img", "dataset",
-                                                   "data",   "split", "set",  "out"};
-
-template <size_t N>
-bool is_among(const std::array<std::string_view, N>& words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 /// Entries of `folder` that may be meant, in order; of a folder with a slash at its end.
 Names entries_of(const fs::path& folder) {
@@ -60,125 +44,12 @@ Names entries_of(const fs::path& folder) {
   return names;
 }
 
-/// Splits a name into words in small letters: at what is no letter, and before a capital that
-/// follows a small letter ("DIV2K_trainA": "div", "k", "train", "a").
-Names words_in(const std::string& name) {
-  Names words;
-  bool inside = false;
-  bool small = false;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool letter = std::isalpha(byte) != 0;
-    if (letter && (!inside || (small && std::isupper(byte) != 0))) words.emplace_back();
-    if (letter) words.back() += static_cast<char>(std::tolower(byte));
-    inside = letter;
-    small = std::islower(byte) != 0;
-  }
-  return words;
-}
-
-/// "trainset" is "train".
-std::string without_filler(const std::string& word) {
-  for (const std::string_view filler : kFillers) {
-    if (word.size() > filler.size() && word.ends_with(filler)) {
-      return word.substr(0, word.size() - filler.size());
-    }
-  }
-  return word;
-}
-
-enum class Role { kNone, kTrain, kTest, kValidation };
-
-Role role_of_word(const std::string& word) {
-  if (is_among(kTrainNames, word)) return Role::kTrain;
-  if (is_among(kTestNames, word)) return Role::kTest;
-  if (is_among(kValidationNames, word)) return Role::kValidation;
-  const std::string stem = without_filler(word);
-  return stem == word ? Role::kNone : role_of_word(stem);
-}
-
-/// The meaning of a folder's name. The splits of one data set share what else their names say:
-/// "seg_train" and "seg_test" the word "seg", "trainB" and "testB" the word "b".
-struct SplitName {
-  Role role = Role::kNone;
-  std::string shared;
-};
-
-SplitName split_name_of(const std::string& name) {
-  SplitName split;
-  for (const std::string& word : words_in(name)) {
-    const Role role = role_of_word(word);
-    if (role != Role::kNone && split.role == Role::kNone) {
-      split.role = role;
-    } else if (!is_among(kFillers, word)) {
-      split.shared += word + " ";
-    }
-  }
-  return split;
-}
-
-/// The two folders that are the splits.
-struct SplitFolders {
-  std::string train;
-  std::string test;
-};
-
-/// Folders of one data set that are called like splits, by what their names share.
-struct Named {
-  Names train;
-  Names test;
-  Names validation;
-  [[nodiscard]] const Names& held_out() const { return test.empty() ? validation : test; }
-  [[nodiscard]] bool is_pair() const { return !train.empty() && !held_out().empty(); }
-};
-
-std::map<std::string, Named> split_folders_among(const Names& entries) {
-  std::map<std::string, Named> found;
-  for (const std::string& entry : entries) {
-    if (!entry.ends_with('/')) continue;
-    const std::string name = entry.substr(0, entry.size() - 1);
-    const SplitName split = split_name_of(name);
-    if (split.role == Role::kTrain) found[split.shared].train.push_back(name);
-    if (split.role == Role::kTest) found[split.shared].test.push_back(name);
-    if (split.role == Role::kValidation) found[split.shared].validation.push_back(name);
-  }
-  return found;
-}
-
-std::string only_one(const fs::path& folder, const Names& names, const std::string& split) {
-  if (names.size() == 1) return names.front();
-  throw bad_input("--data " + folder.string(), "",
-                  names[0] + "/ and " + names[1] + "/ could both be the " + split + " split",
-                  "one folder for each split");
-}
-
-/// Two letters are a split's name only where no other folder is there: "tr" and "te" are languages
-/// too, and then classes.
-std::optional<SplitFolders> short_splits_among(const Names& entries) {
+Names folders_among(const Names& entries) {
   Names folders;
-  std::copy_if(entries.begin(), entries.end(), std::back_inserter(folders),
-               [](const std::string& entry) { return entry.ends_with('/'); });
-  if (folders.size() != 2) return std::nullopt;
-  for (const SplitFolders& splits :
-       {SplitFolders{"tr", "te"}, SplitFolders{"tr", "ts"}, SplitFolders{"tr", "va"}}) {
-    if (folders[1] == splits.train + "/" && folders[0] == splits.test + "/") return splits;
-    if (folders[0] == splits.train + "/" && folders[1] == splits.test + "/") return splits;
+  for (const std::string& entry : entries) {
+    if (entry.ends_with('/')) folders.push_back(entry.substr(0, entry.size() - 1));
   }
-  return std::nullopt;
-}
-
-/// The pair whose names say nothing else, or else the only one.
-std::optional<SplitFolders> find_splits(const fs::path& folder, const Names& entries) {
-  Named all;
-  for (const auto& [shared, named] : split_folders_among(entries)) {  // the plain ones come first
-    if (!named.is_pair()) continue;
-    const Names& held_out = named.held_out();
-    all.train.insert(all.train.end(), named.train.begin(), named.train.end());
-    all.test.insert(all.test.end(), held_out.begin(), held_out.end());
-    if (shared.empty()) break;
-  }
-  if (!all.is_pair()) return short_splits_among(entries);
-  return SplitFolders{only_one(folder, all.train, "training"), only_one(folder, all.test, "test")};
+  return folders;
 }
 
 /// Says which folders are the splits where they are not simply called so.
@@ -195,9 +66,9 @@ std::optional<std::string> folder_called_like_a_split(const std::vector<PictureF
     fs::path folder;
     for (const fs::path& part : fs::path(file.path).parent_path()) {
       folder /= part;
-      const Role role = split_name_of(part.string()).role;
-      if (role == Role::kTest || role == Role::kValidation) return folder.string();
-      if (role == Role::kTrain && !train) train = folder.string();
+      const SplitRole role = split_role(part.string());
+      if (role == SplitRole::kTest || role == SplitRole::kValidation) return folder.string();
+      if (role == SplitRole::kTrain && !train) train = folder.string();
     }
   }
   const auto beside = [&](const PictureFile& file) { return !file.path.starts_with(*train + "/"); };
@@ -205,16 +76,47 @@ std::optional<std::string> folder_called_like_a_split(const std::vector<PictureF
   return train;
 }
 
-std::optional<reports::DataFile> listing_of_no_split(const std::vector<PictureFile>& pictures) {
-  const auto folder = folder_called_like_a_split(pictures);
-  if (!folder) return std::nullopt;
+/// The test split of folders side by side that lie deeper.
+std::optional<std::string> deeper_split(const std::vector<PictureFile>& pictures) {
+  std::map<fs::path, std::set<std::string>> folders;
+  for (const PictureFile& file : pictures) {
+    fs::path parent;
+    for (const fs::path& part : fs::path(file.path).parent_path()) {
+      folders[parent].insert(part.string());
+      parent /= part;
+    }
+  }
+  for (const auto& [parent, names] : folders) {
+    const auto splits = first_splits({names.begin(), names.end()});
+    if (splits) return (parent / splits->test).string();
+  }
+  return std::nullopt;
+}
+
+reports::DataFile listing_below(const std::string& folder,
+                                const std::vector<PictureFile>& pictures) {
   std::vector<PictureFile> inside;
   std::copy_if(pictures.begin(), pictures.end(), std::back_inserter(inside),
-               [&](const PictureFile& file) { return file.path.starts_with(*folder + "/"); });
-  reports::DataFile row = listing_of(inside);
+               [&](const PictureFile& file) { return file.path.starts_with(folder + "/"); });
+  return listing_of(inside);
+}
+
+/// Names a folder that may be meant as a split and is none.
+std::optional<reports::DataFile> listing_of_no_split(const Names& folders,
+                                                     const std::vector<PictureFile>& pictures) {
+  const auto doubtful = doubtful_splits(folders);
+  auto folder = doubtful ? std::optional(doubtful->test) : folder_called_like_a_split(pictures);
+  if (!folder) folder = deeper_split(pictures);
+  if (!folder) return std::nullopt;
+  reports::DataFile row = listing_below(*folder, pictures);
   row.name = *folder +
              "/ is no split, because splits are two folders side by side, as train/ and test/, in"
              " the folder itself: its pictures are used like all others";
+  if (doubtful) {
+    row.name += "; " + doubtful->train + "/ and " + doubtful->test +
+                "/ may be meant as splits and are not named so clearly: if they are, call them"
+                " train/ and test/";
+  }
   return row;
 }
 
@@ -272,12 +174,13 @@ class ImageFolder final : public Dataset {
     }
     require_picture_folder(folder_, "--data " + folder_.string());
     const Names entries = entries_of(folder_);
-    const std::optional<SplitFolders> folders = find_splits(folder_, entries);
+    const Names names = folders_among(entries);
+    const std::optional<SplitFolders> folders = find_splits(folder_, names);
     const PictureFiles found = find_split_pictures(folder_, entries, folders);
     const std::vector<PictureFile>& pictures = found.pictures;
     require_undamaged(folder_, pictures);
     if (folders) test_folder_ = folders->test;
-    const auto no_split = folders ? std::nullopt : listing_of_no_split(pictures);
+    const auto no_split = folders ? std::nullopt : listing_of_no_split(names, pictures);
     if (folders) note_ = words_of(*folders);
     if (no_split) note_ = no_split->name;
     const std::string others = note_of(found);

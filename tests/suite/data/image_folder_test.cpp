@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -412,7 +413,18 @@ TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
       {"trainA", "testA"},
       {"train_b", "val_b"},
       {"DIV2K_train_HR", "DIV2K_valid_HR"},
-      {"images.train", "images.eval"}};
+      {"images.train", "images.eval"},
+      {"imagesTr", "imagesTs"},
+      {"scans_tr", "scans_va"},
+      {"traindir", "valdir"},
+      {"trains", "vals"},
+      {"mytrain", "myval"},
+      {"ourTrainingset", "ourTestset"},
+      {"tr", "val"},
+      {"trainval", "test"},
+      {"train_val", "test"},
+      {"trainval2012", "test2012"},
+      {"fit", "predict"}};
   for (const auto& [train, test] : kSpellings) {
     const TemporaryFolder folder;
     for (int i = 0; i < 9; ++i) {
@@ -437,6 +449,31 @@ TEST(ImageFolder, of_languages_has_classes_and_no_splits) {
   }
   const auto dataset = open_image_folder(folder_definition(1, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 12);
+  expect_words(dataset->note(), {"te/ is no split", "tr/ and te/ may be meant as splits"});
+}
+
+TEST(ImageFolder, folders_that_may_be_meant_as_splits_are_named_where_they_are_none) {
+  const std::vector<std::vector<std::string>> kNames{
+      {"train_A", "test_B"}, {"fit", "predict", "loose"}, {"lang_tr", "lang_te", "lang_de"}};
+  for (const auto& names : kNames) {
+    const TemporaryFolder folder;
+    for (const std::string& name : names) folder.write(name + "/0.png", shade(1));
+    const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+    EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), std::ssize(names));
+    expect_words(dataset->note(), {names[1] + "/ is no split",
+                                   names[0] + "/ and " + names[1] + "/ may be meant as splits"});
+    EXPECT_EQ(dataset->files().at(1).name, dataset->note());
+  }
+}
+
+TEST(ImageFolder, of_a_whole_and_a_joined_training_split_the_whole_one_is_taken) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train", "trainval", "val", "test"}) {
+    folder.write(std::string(name) + "/0.png", shade(1));
+  }
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain), 1);
+  expect_words(dataset->note(), {"trainval/ is in neither split and left out, as is val/"});
 }
 
 TEST(ImageFolder, with_splits_everything_beside_them_is_named) {
@@ -474,6 +511,11 @@ TEST(ImageFolder, splits_that_lie_deeper_are_named) {
   folder.write("archive/val/0.png", shade(1));
   expect_words(note_of_folder(folder),
                {"archive/val/ is no split, because splits are two folders"});
+  fs::remove_all(folder.path() / "archive");
+  folder.write("archive/imagesTr/0.png", shade(1));
+  folder.write("archive/imagesTs/0.png", shade(1));
+  expect_words(note_of_folder(folder),
+               {"archive/imagesTs/ is no split, because splits are two folders"});
 }
 
 TEST(ImageFolder, classes_that_are_called_nearly_like_splits_are_classes) {
