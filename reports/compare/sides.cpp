@@ -220,6 +220,30 @@ void check_runs(const std::vector<NamedResult>& runs) {
   }
 }
 
+/// Errors of several results, so that a user learns of all at once.
+class Refusals {
+ public:
+  template <typename Action>
+  void note(const Action& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      all_.push_back(error);
+    }
+  }
+
+  /// Throws all in one, with the exit code of the first, where there are any.
+  void tell() const {
+    if (all_.empty()) return;
+    std::vector<std::string> words;
+    for (const Error& one : all_) words.emplace_back(one.what());
+    throw Error(all_.front().code(), fmt::format("{}", fmt::join(words, "; ")));
+  }
+
+ private:
+  std::vector<Error> all_;
+};
+
 /// Returns the place of a run that is kept as a baseline.
 std::optional<BaselinePlace> baseline_place(const fs::path& run) {
   const fs::path variant = fs::absolute(run).lexically_normal().parent_path();
@@ -266,7 +290,11 @@ Side read_place(Place place, Broken broken) {
     FoundRuns& found = place.found;
     // Says why there is nothing.
     if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(place.path);
-    for (const fs::path& folder : found.folders) read_run(place.path, folder, broken, side);
+    Refusals refusals;
+    for (const fs::path& folder : found.folders) {
+      refusals.note([&] { read_run(place.path, folder, broken, side); });
+    }
+    refusals.tell();
     side.baseline = common_place(found.folders);
     std::move(found.lost.begin(), found.lost.end(), std::back_inserter(side.lost));
     side.left_out = std::move(found.left_out);
@@ -338,16 +366,20 @@ Side read_side(const std::string& path, Broken broken) {
 
 Side read_runs(const std::vector<std::string>& paths, Broken broken) {
   Side all{fmt::format("{}", fmt::join(paths, " ")), {}};
+  Refusals refusals;
   for (const std::string& path : paths) {
     Side side;
     std::vector<Finding> lost;
     const bool passed_over = broken == Broken::kIsLost && paths.size() > 1;
-    or_lost(path, passed_over ? &lost : nullptr, [&] { side = read_side(path, broken); });
+    refusals.note([&] {
+      or_lost(path, passed_over ? &lost : nullptr, [&] { side = read_side(path, broken); });
+    });
     for (const Finding& one : lost) all.lost.push_back({path, one.words});
     std::move(side.runs.begin(), side.runs.end(), std::back_inserter(all.runs));
     std::move(side.lost.begin(), side.lost.end(), std::back_inserter(all.lost));
     std::move(side.left_out.begin(), side.left_out.end(), std::back_inserter(all.left_out));
   }
+  refusals.tell();
   if (all.runs.empty()) throw bad_input(all.name, "", "no run with a result", "at least one");
   check_runs(all.runs);
   refuse_future(all);
@@ -370,8 +402,11 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
                     "results of two builds; to see how far runs of one build differ, make them "
                     "twice");
   }
-  std::pair<Side, Side> sides = {read_place(std::move(place), Broken::kIsRefused),
-                                 read_side(candidate)};
+  std::pair<Side, Side> sides;
+  Refusals refusals;
+  refusals.note([&] { sides.first = read_place(std::move(place), Broken::kIsRefused); });
+  refusals.note([&] { sides.second = read_side(candidate); });
+  refusals.tell();
   refuse_future(sides.first);
   refuse_future(sides.second);
   return sides;

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
@@ -77,6 +79,31 @@ TEST(Sides, a_report_that_was_changed_under_its_own_mark_is_refused) {
   text.replace(text.find("PASS"), 4, "FAIL");
   write_file_atomically(report, text);
   expect_refused(report.string(), "changed after it was rendered: line ");
+}
+
+TEST(Sides, with_several_damaged_results_are_refused_by_all_their_names) {
+  const Folder folder("damaged");
+  for (const char* run : {"base/1", "base/2", "new/1", "new/2"}) {
+    write_run_folder(folder.path() / run, test::full_result());
+    write_file_atomically(folder.path() / run / "result.json", "{");
+  }
+  const auto expect_all = [&](const std::vector<std::string>& runs, const auto& read) {
+    try {
+      (void)read();
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      for (const std::string& run : runs) {
+        const std::string file = (folder.path() / run / "result.json").string();
+        EXPECT_NE(std::string(error.what()).find(file), std::string::npos) << error.what();
+      }
+    }
+  };
+  const std::string base = (folder.path() / "base").string();
+  const std::string candidate = (folder.path() / "new").string();
+  const std::vector<std::string> all = {"base/1", "base/2", "new/1", "new/2"};
+  expect_all(all, [&] { return read_sides(base, candidate); });
+  expect_all(all, [&] { return read_runs({base, candidate}); });
 }
 
 TEST(Sides, of_one_place_are_refused_in_plain_words) {
