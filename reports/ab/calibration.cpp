@@ -17,9 +17,9 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/statistics.h"
+#include "reports/compare/compare.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/tiers.h"
 
 namespace noisemark::reports {
 namespace {

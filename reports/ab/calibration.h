@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "reports/ab/judge.h"
+#include "reports/compare/compare.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/tiers.h"
 
 /// The noise of a comparison of a build with itself on one machine, and its rate of false alarms.
 namespace noisemark::reports {

@@ -14,10 +14,10 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
+#include "reports/compare/compare.h"
 #include "reports/compare/evidence.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/tiers.h"
 #include "reports/result/environment_changes.h"
 #include "reports/result/metrics.h"
 
@@ -396,7 +396,7 @@ class Judge {
     verdict_.comparison.stochastic.push_back(std::move(row));
   }
 
-  /// In words, by the same share of pairs as of runs (tiers.h); empty: it was not seen.
+  /// In words, by the same share of pairs as of runs (compare.h); empty: it was not seen.
   [[nodiscard]] std::string slowed_down() const {
     size_t slow = 0;
     std::string reasons;

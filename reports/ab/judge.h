@@ -11,7 +11,7 @@
 
 namespace noisemark::reports {
 
-/// Figures without noise of runs of two builds, judged as `compare` does (tiers.h): bytes,
+/// Figures without noise of runs of two builds, judged as `compare` does (compare.h): bytes,
 /// also by owner, FLOP per image, losses, and whether the runs passed their own gates. Parameters
 /// are left out: the processes that take turns say them. The software may differ, for it may be
 /// what is compared; where the work differs (sides.h) there are no rows. Of several runs every
@@ -71,7 +71,7 @@ struct AbVerdict {
 /// Judges a record. Identity first: another benchmark, definition, data, setting or machine is not
 /// comparable, never a pass; then what has no noise, bit for bit: parameters, the losses of every
 /// step that both builds made, and the figures of their short runs (judge.h); then
-/// images/s, by the rules and the margin of `compare` (tiers.h) at half of alpha per
+/// images/s, by the rules and the margin of `compare` (compare.h) at half of alpha per
 /// look. A look that is not whole is inconclusive; the clocks are invalid where the device was
 /// seen to slow itself down, after more than 5 % of the pairs or before or after all. A pure
 /// function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().

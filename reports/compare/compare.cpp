@@ -7,7 +7,6 @@
 #include <set>
 
 #include "reports/compare/sides.h"
-#include "reports/compare/tiers.h"
 #include "reports/result/environment_changes.h"
 
 namespace noisemark::reports {

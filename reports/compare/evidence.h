@@ -3,9 +3,9 @@
 #include <span>
 #include <vector>
 
+#include "reports/compare/compare.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/inference.h"
-#include "reports/compare/tiers.h"
 #include "reports/result/result.h"
 
 /// The evidence that a gated row is judged by, however its runs were made. All of it is in
@@ -60,7 +60,7 @@ struct PairedSample {
 void describe_ratio(PairedSample& sample, int64_t resamples, uint64_t seed);
 
 /// Describes, tests and judges all gated samples of a comparison as one family, by the rules of
-/// tiers.h.
+/// compare.h.
 void judge_gates(const std::vector<PairedSample*>& samples, const StochasticOptions& options);
 
 /// "not worse" and the like with words: what every judgement of a row ends with.

@@ -1,4 +1,4 @@
-#include "reports/compare/tiers.h"
+#include "reports/compare/compare.h"
 
 #include <fmt/format.h>
 

@@ -14,8 +14,8 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
+#include "reports/compare/compare.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/tiers.h"
 #include "reports/result/gate.h"
 #include "reports/result/metrics.h"
 

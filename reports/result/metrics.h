@@ -26,7 +26,7 @@ struct MetricValue {
   std::string method = {};
 };
 
-/// The way in which `compare` judges a metric (reports/compare/tiers.h).
+/// The way in which `compare` judges a metric (reports/compare/compare.h).
 enum class MetricRule {
   kDescribed,  ///< it has noise, stands in a table and judges nothing
   kGated,      ///< it has noise and may worsen by gate_margin_frac at most

@@ -14,7 +14,7 @@
 #include "baselines/ops.h"
 #include "memopt/modes/mode.h"
 #include "reports/base/sha256.h"
-#include "reports/compare/tiers.h"
+#include "reports/compare/compare.h"
 #include "reports/result/metrics.h"
 #include "reports/result/warmup.h"
 #include "suite/config/lock.h"

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "reports/compare/compare.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/tiers.h"
 #include "suite/run/spec/options.h"
 #include "suite/train/fault.h"
 

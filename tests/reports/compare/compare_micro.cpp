@@ -22,7 +22,6 @@
 #include "reports/base/file.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison.h"
-#include "reports/compare/tiers.h"
 #include "reports/result/json_io.h"
 #include "reports/result/metrics.h"
 #include "tests/reports/compare/runs.h"

@@ -1,5 +1,5 @@
 // These tests count errors of the verdicts on simulated rounds whose truth is known.
-#include "reports/compare/tiers.h"
+#include "reports/compare/compare.h"
 
 #include <gtest/gtest.h>
 

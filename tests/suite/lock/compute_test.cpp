@@ -8,7 +8,7 @@
 #include <string>
 
 #include "baselines/ops.h"
-#include "reports/compare/tiers.h"
+#include "reports/compare/compare.h"
 #include "reports/result/metrics.h"
 #include "reports/result/warmup.h"
 #include "suite/config/catalogue.h"

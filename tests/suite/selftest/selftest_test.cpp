@@ -7,7 +7,6 @@
 
 #include "reports/compare/compare.h"
 #include "reports/compare/inference.h"
-#include "reports/compare/tiers.h"
 #include "reports/render/check.h"
 #include "reports/result/gate.h"
 #include "reports/result/json_io.h"
