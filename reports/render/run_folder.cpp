@@ -120,7 +120,7 @@ void write_run_folder(const fs::path& folder, const Result& result) {
 void write_result_alone(const fs::path& folder, const Result& result) {
   std::error_code ignored;
   fs::remove(folder / "report.md", ignored);
-  write_file_atomically(folder / "result.json", to_json(result));
+  write_result(folder / "result.json", result);
 }
 
 void write_suite(const fs::path& folder, const Suite& suite) {

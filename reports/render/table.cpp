@@ -424,12 +424,8 @@ bool is(const SweepRow& row, ExitCode code) {
   return row.exit_code == static_cast<int>(code);
 }
 
-bool is_possible(const SweepRow& row) {
-  return row.possible;
-}
-
 std::string verdict_of(const SweepRow& row) {
-  if (!is_possible(row)) return "not possible";
+  if (!row.possible) return "not possible";
   if (!row.exit_code) return "not started";
   if (row.result && is(row, ExitCode::kPass)) return verdict_cell(*row.result);
   const std::string words = row.result                        ? verdict_cell(*row.result)
@@ -461,7 +457,8 @@ std::string table_of(const Sweep& sweep) {
   }
   columns.push_back({"convolution workspace", Align::kRight});
   MarkdownTable table(columns);
-  const auto first = std::find_if(sweep.rows.begin(), sweep.rows.end(), is_possible);
+  const auto first =
+      std::find_if(sweep.rows.begin(), sweep.rows.end(), std::mem_fn(&SweepRow::possible));
   const SweepRow& base = first == sweep.rows.end() ? sweep.rows.front() : *first;
   for (const SweepRow& row : sweep.rows) table.add_row(cells_of(row, base));
   return table.text();
@@ -477,13 +474,12 @@ std::string headline(const Sweep& sweep) {
     return std::count_if(sweep.rows.begin(), sweep.rows.end(), holds);
   };
   const auto custom = count(is_custom);
-  const auto impossible = std::ssize(sweep.rows) - count(is_possible);
+  const auto impossible = std::ssize(sweep.rows) - count(std::mem_fn(&SweepRow::possible));
   const auto ended = count([](const SweepRow& row) { return is(row, ExitCode::kPass); });
   const auto passed = ended - custom;
   const auto full = count([](const SweepRow& row) { return is(row, ExitCode::kOutOfMemory); });
   const auto cells = std::ssize(sweep.rows) - impossible;
-  const auto waiting =
-      count([](const SweepRow& row) { return is_possible(row) && !row.exit_code; });
+  const auto waiting = count([](const SweepRow& row) { return row.possible && !row.exit_code; });
   const auto failed = cells - passed - custom - full - waiting;
   std::string text = custom == cells && custom > 0
                          ? fmt::format("{} of {} cells ended", custom, cells)
