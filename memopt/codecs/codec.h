@@ -50,6 +50,15 @@ struct EncodeKey {
   std::optional<at::ScalarType> cast_from = std::nullopt;
 };
 
+/// The size of one of an encoding's parts.
+struct PartSize {
+  int64_t elements = 0;
+  at::ScalarType type = at::kInt;
+  [[nodiscard]] int64_t bytes() const {
+    return elements * static_cast<int64_t>(c10::elementSize(type));
+  }
+};
+
 /// Another form of a saved tensor. Stateless, thread-safe, no host synchronisation on a GPU unless
 /// stated. Takes dense tensors (their elements fill one range of memory, in any order of
 /// dimensions) and works in memory order, so NCHW and NHWC cost the same. The same bits on every
@@ -70,11 +79,17 @@ class Codec {
   /// the form can hold, no bytes gained. The caller then keeps the tensor.
   [[nodiscard]] virtual std::optional<Encoded> encode(const at::Tensor& x,
                                                       const EncodeKey& key) const = 0;
+  /// The parts on the tensor's own device, where it takes a tensor of so many elements. By default
+  /// one of the tensor's size.
+  [[nodiscard]] virtual std::vector<PartSize> parts_of(int64_t elements,
+                                                       at::ScalarType type) const {
+    return {{elements, type}};
+  }
   /// Returns the share of its room that an encoding takes, where a form has fixed room: the next
   /// tensor may need more. Asks the device.
   [[nodiscard]] virtual double filled(const Encoded& /*encoded*/) const { return 0; }
   /// A tensor of about so many elements on the CPU that shows what the codec costs. Undefined where
-  /// any of the type it takes does that. An even number of pieces along the first dimension.
+  /// any of the type it takes does that.
   [[nodiscard]] virtual at::Tensor example(int64_t /*elements*/) const { return {}; }
   /// At the end of a forward pass: a codec that copies elsewhere may order the rest of its copies
   /// before the work that follows. The host does not wait.

@@ -80,6 +80,20 @@ class ChainedCodec final : public Codec {
     return encoded;
   }
 
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType type) const override {
+    std::vector<PartSize> parts;
+    const std::vector<PartSize> outer = outer_->parts_of(elements, type);
+    for (size_t p = 0; p < outer.size(); ++p) {
+      if (part_.value_or(p) != p) {
+        parts.push_back(outer[p]);
+        continue;
+      }
+      const std::vector<PartSize> inner = inner_->parts_of(outer[p].elements, outer[p].type);
+      parts.insert(parts.end(), inner.begin(), inner.end());
+    }
+    return parts;
+  }
+
   at::Tensor example(int64_t elements) const override { return outer_->example(elements); }
 
   void finish_encoding() const override {

@@ -85,9 +85,20 @@ Encoded described(const at::Tensor& x) {
   return encoded;
 }
 
-at::Tensor new_part(const at::Tensor& x, int64_t count, at::ScalarType type) {
+std::vector<at::Tensor> new_parts(const at::Tensor& x, const std::vector<PartSize>& sizes) {
   const OwnerScope owner(Owner::kEncoded);
-  return at::empty({count}, at::TensorOptions().dtype(type).device(x.device()));
+  std::vector<at::Tensor> parts;
+  for (const PartSize& size : sizes) {
+    const auto options = at::TensorOptions().dtype(size.type).device(x.device());
+    parts.push_back(at::empty({size.elements}, options));
+  }
+  return parts;
+}
+
+int64_t bytes_of(const std::vector<PartSize>& parts) {
+  int64_t bytes = 0;
+  for (const PartSize& part : parts) bytes += part.bytes();
+  return bytes;
 }
 
 at::Tensor new_decoded(const Encoded& encoded) {
@@ -136,24 +147,24 @@ void find_number(const CodecDevice& device, const FieldJob& job, int element_byt
 
 }  // namespace
 
+std::vector<PartSize> parts_of_fields(int64_t elements, FieldForm form) {
+  std::vector<PartSize> parts = {{blocks_of(elements, elements_per_block(form)) * kLanes}};
+  if (is_reduced(form) || needs_nonzero(form)) parts.push_back({1});
+  return parts;
+}
+
 std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job, bool fits) {
   const CodecDevice* device = device_for(x);
   if (device == nullptr) return std::nullopt;
-  const bool has_number = is_reduced(job.form) || needs_nonzero(job.form);
-  const int64_t words = blocks_of(x.numel(), elements_per_block(job.form)) * kLanes;
-  const int64_t numbers = has_number ? 1 : 0;
-  if ((words + numbers) * static_cast<int64_t>(sizeof(uint32_t)) >=
-      static_cast<int64_t>(x.nbytes())) {
-    return std::nullopt;
-  }
+  const std::vector<PartSize> sizes = parts_of_fields(x.numel(), job.form);
+  if (bytes_of(sizes) >= static_cast<int64_t>(x.nbytes())) return std::nullopt;
   const c10::DeviceGuard guard(x.device());
   Encoded encoded = described(x);
-  encoded.parts.push_back(new_part(x, words, at::kInt));
+  encoded.parts = new_parts(x, sizes);
   job.x = x.const_data_ptr();
   job.words = words_of(encoded.parts[0]);
   job.count = x.numel();
-  if (has_number) {
-    encoded.parts.push_back(new_part(x, 1, at::kInt));
+  if (sizes.size() > 1) {
     uint32_t* number = words_of(encoded.parts[1]);
     find_number(*device, job, static_cast<int>(x.element_size()), number);
     job.common.number = number;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "memopt/codecs/arithmetic/floats.h"
 #include "memopt/codecs/codec.h"
@@ -47,8 +48,10 @@ class AsyncAnswer final : public DeviceAnswer {
 /// Sizes, strides and type of x, without parts.
 [[nodiscard]] Encoded described(const at::Tensor& x);
 
-/// Uninitialised memory for a part, [count], on x's device. Owner::kEncoded.
-[[nodiscard]] at::Tensor new_part(const at::Tensor& x, int64_t count, at::ScalarType type);
+/// Uninitialised memory for parts, on x's device. Owner::kEncoded.
+[[nodiscard]] std::vector<at::Tensor> new_parts(const at::Tensor& x,
+                                                const std::vector<PartSize>& sizes);
+[[nodiscard]] int64_t bytes_of(const std::vector<PartSize>& parts);
 /// Uninitialised memory for what decode() gives, where the parts are. Owner::kRematerialized.
 [[nodiscard]] at::Tensor new_decoded(const Encoded& encoded);
 
@@ -77,7 +80,10 @@ void require_kept(const Codec& codec, const Encoded& encoded);
 [[nodiscard]] bool refuses(RoundedValues values, const at::Tensor& extent);
 
 struct FieldJob;
+enum class FieldForm : uint8_t;
 
+/// The parts of encode_fields().
+[[nodiscard]] std::vector<PartSize> parts_of_fields(int64_t elements, FieldForm form);
 /// Encodes with a fixed number of bits for each element. The parts are the words
 /// (arithmetic/fields.h), int32, and where the form needs one number of the whole tensor that
 /// number, int32 [1]. `job` says the form, and its parameters; the rest is filled in here. `fits`:

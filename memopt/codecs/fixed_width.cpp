@@ -35,6 +35,9 @@ class MaskCodec final : public Codec {
     const std::optional<FieldJob> job = mask_job(x.scalar_type());
     return job ? codecs::encode_fields(x, *job) : std::nullopt;
   }
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType type) const override {
+    return codecs::parts_of_fields(elements, mask_job(type).value().form);
+  }
   at::Tensor decode(const Encoded& encoded) const override {
     return codecs::decode_fields(*this, encoded, mask_job(encoded.dtype).value());
   }
@@ -48,6 +51,9 @@ class SignCodec final : public Codec {
   std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& /*key*/) const override {
     const std::optional<Real> real = codecs::real_of(x.scalar_type());
     return real ? codecs::encode_fields(x, job_of(*real)) : std::nullopt;
+  }
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType /*type*/) const override {
+    return codecs::parts_of_fields(elements, FieldForm::kPositive);
   }
   at::Tensor decode(const Encoded& encoded) const override {
     return codecs::decode_fields(*this, encoded, job_of(codecs::real_of(encoded.dtype).value()));
@@ -88,6 +94,9 @@ class NarrowCodec final : public Codec {
     if (x.scalar_type() != at::kFloat) return std::nullopt;
     return codecs::encode_fields(x, job_, key.cast_from == to_);
   }
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType /*type*/) const override {
+    return codecs::parts_of_fields(elements, job_.form);
+  }
   at::Tensor decode(const Encoded& encoded) const override {
     return codecs::decode_fields(*this, encoded, job_);
   }
@@ -123,6 +132,9 @@ class ReducedCodec final : public Codec {
     std::optional<Encoded> encoded = codecs::encode_fields(x, job_of(*real));
     if (encoded && codecs::refuses(values_, encoded->parts.back())) return std::nullopt;
     return encoded;
+  }
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType /*type*/) const override {
+    return codecs::parts_of_fields(elements, form_);
   }
   at::Tensor decode(const Encoded& encoded) const override {
     return codecs::decode_fields(*this, encoded, job_of(codecs::real_of(encoded.dtype).value()));
@@ -197,8 +209,11 @@ class PoolMapCodec final : public Codec {
     const at::Tensor plane = at::zeros({1, geometry_.input[0], geometry_.input[1]});
     const at::Tensor map = std::get<1>(at::max_pool2d_with_indices(
         plane, geometry_.kernel, geometry_.stride, geometry_.padding, geometry_.dilation));
-    const int64_t pairs = std::max<int64_t>(elements / (2 * std::max<int64_t>(map.numel(), 1)), 1);
-    return map.repeat({2 * pairs, 1, 1});
+    const int64_t planes = elements / std::max<int64_t>(map.numel(), 1);
+    return map.repeat({std::max<int64_t>(planes, 1), 1, 1});
+  }
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType /*type*/) const override {
+    return codecs::parts_of_fields(elements, FieldForm::kPoolPosition);
   }
   at::Tensor decode(const Encoded& encoded) const override {
     const int64_t inner = *static_cast<const int64_t*>(encoded.state.get());

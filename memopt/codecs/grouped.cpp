@@ -42,16 +42,11 @@ class GroupedCodec final : public Codec {
     job.real = *real;
     job.count = x.numel();
     job.key = rounding_key(key);
-    const int64_t words = codecs::blocks_of(job.count, job.elements_per_block()) * codecs::kLanes;
-    const int64_t groups = codecs::blocks_of(job.count, codecs::kGroupElements);
-    if ((words + groups + 1) * static_cast<int64_t>(sizeof(uint32_t)) >=
-        static_cast<int64_t>(x.nbytes())) {
-      return std::nullopt;
-    }
+    const std::vector<PartSize> sizes = parts_of(job.count, x.scalar_type());
+    if (codecs::bytes_of(sizes) >= static_cast<int64_t>(x.nbytes())) return std::nullopt;
     const c10::DeviceGuard guard(x.device());
     Encoded encoded = codecs::described(x);
-    encoded.parts = {codecs::new_part(x, words, at::kInt), codecs::new_part(x, groups, at::kInt),
-                     codecs::new_part(x, 1, at::kInt)};
+    encoded.parts = codecs::new_parts(x, sizes);
     job.x = x.const_data_ptr();
     point_to_parts(job, encoded);
     device->find_extent({job.real, static_cast<int>(x.element_size()), job.x, job.count,
@@ -59,6 +54,13 @@ class GroupedCodec final : public Codec {
     if (codecs::refuses(values_, encoded.parts[2])) return std::nullopt;
     device->encode(job);
     return encoded;
+  }
+
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType /*type*/) const override {
+    GroupJob job;
+    job.bits = bits_;
+    const int64_t blocks = codecs::blocks_of(elements, job.elements_per_block());
+    return {{blocks * codecs::kLanes}, {codecs::blocks_of(elements, codecs::kGroupElements)}, {1}};
   }
 
   at::Tensor decode(const Encoded& encoded) const override {

@@ -71,7 +71,7 @@ std::optional<Encoded> HostCopy::encode(const at::Tensor& x, const EncodeKey& ke
     const std::lock_guard<std::mutex> lock(account->mutex);
     account->usage.held_bytes -= bytes;
   });
-  encoded.parts.push_back(new_part(x, bytes, at::kByte));
+  encoded.parts = new_parts(x, parts_of(x.numel(), x.scalar_type()));
   std::memcpy(encoded.parts[0].mutable_data_ptr(), x.const_data_ptr(), x.nbytes());
   return encoded;
 }
@@ -96,6 +96,10 @@ class PinnedOffload final : public HostOffload {
   [[nodiscard]] std::string_view name() const override { return "offload"; }
   [[nodiscard]] std::optional<Encoded> encode(const at::Tensor& x,
                                               const EncodeKey& key) const override;
+  [[nodiscard]] std::vector<PartSize> parts_of(int64_t /*elements*/,
+                                               at::ScalarType /*type*/) const override {
+    return {};
+  }
   void prefetch(const Encoded& encoded) const override;
   [[nodiscard]] at::Tensor decode(const Encoded& encoded) const override;
   [[nodiscard]] HostOffloadUsage usage() const override;

@@ -30,18 +30,11 @@ class SparseCodec final : public Codec {
         x.numel() > std::numeric_limits<uint32_t>::max()) {
       return std::nullopt;
     }
-    const int64_t blocks = codecs::blocks_of(x.numel(), SparseJob::kBlock);
-    const int64_t element_bytes = x.element_size();
-    const auto capacity =
-        static_cast<int64_t>(std::ceil(capacity_frac_ * static_cast<double>(x.numel())));
-    const int64_t bytes = blocks * (codecs::kLanes + 1) * static_cast<int64_t>(sizeof(uint32_t)) +
-                          capacity * element_bytes;
-    if (bytes >= static_cast<int64_t>(x.nbytes())) return std::nullopt;
+    const std::vector<PartSize> sizes = parts_of(x.numel(), x.scalar_type());
+    if (codecs::bytes_of(sizes) >= static_cast<int64_t>(x.nbytes())) return std::nullopt;
     const c10::DeviceGuard guard(x.device());
     Encoded encoded = codecs::described(x);
-    encoded.parts = {codecs::new_part(x, blocks * codecs::kLanes, at::kInt),
-                     codecs::new_part(x, blocks, at::kInt),
-                     codecs::new_part(x, capacity, x.scalar_type())};
+    encoded.parts = codecs::new_parts(x, sizes);
     SparseJob job = job_of(encoded);
     const codecs::LostFlag flag(x);
     job.x = x.const_data_ptr();
@@ -50,6 +43,12 @@ class SparseCodec final : public Codec {
     device->encode(job);
     if (!flag.settle(encoded)) return std::nullopt;
     return encoded;
+  }
+
+  std::vector<PartSize> parts_of(int64_t elements, at::ScalarType type) const override {
+    const int64_t blocks = codecs::blocks_of(elements, SparseJob::kBlock);
+    const double capacity = std::ceil(capacity_frac_ * static_cast<double>(elements));
+    return {{blocks * codecs::kLanes}, {blocks}, {static_cast<int64_t>(capacity), type}};
   }
 
   /// As full as all of the tensor would be, were the last block like those before it.

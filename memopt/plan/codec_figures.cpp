@@ -35,8 +35,6 @@ constexpr int kRuns = 5;
 constexpr int kGpuLaunches = 8;
 /// A GPU waits no longer than this while the host issues a run.
 constexpr double kLongestHold_s = 0.05;
-/// Encodings are whole rows of 32 words.
-constexpr double kRow = 128;
 const EncodeKey kKey{.storage = EncodeKey::kNoStorage};
 
 /// Makes a sample of float32 standard normals, [n].
@@ -52,21 +50,11 @@ constexpr std::array<MakeSample, 8> kSamples = {
     [](const at::Tensor& x) { return at::zeros_like(x); },
 };
 
+/// Per element.
 struct Rates {
-  double bytes = 0;  ///< per element
-  double constant_bytes = 0;
-  double encode_ns = 0;  ///< per element
+  double encode_ns = 0;
   double decode_ns = 0;
 };
-
-/// Parts that went to the host are not held on the device.
-int64_t bytes_on(c10::Device device, const Encoded& encoded) {
-  int64_t bytes = 0;
-  for (const at::Tensor& part : encoded.parts) {
-    if (part.device() == device) bytes += static_cast<int64_t>(part.nbytes());
-  }
-  return bytes;
-}
 
 /// Times one action. The device begins when the host has issued them all.
 template <typename Action>
@@ -102,13 +90,9 @@ std::optional<Encoded> taken(const Codec& codec, const at::Tensor& x) {
 }
 
 std::optional<Rates> measure_on(const Codec& codec, const at::Tensor& whole) {
-  const int64_t elements = whole.numel();
-  const auto of_half = taken(codec, whole.narrow(0, 0, whole.size(0) / 2));
   const auto encoded = taken(codec, whole);
-  if (!of_half || !encoded) return std::nullopt;
-  const auto count = static_cast<double>(elements);
-  const auto bytes = static_cast<double>(bytes_on(whole.device(), *encoded));
-  const auto bytes_of_half = static_cast<double>(bytes_on(whole.device(), *of_half));
+  if (!encoded) return std::nullopt;
+  const auto count = static_cast<double>(whole.numel());
   const std::unique_ptr<DeviceClock> clock = make_device_clock(whole.device());
   const int launches = whole.is_cpu() ? 1 : kGpuLaunches;
   const auto encode = [&] {
@@ -117,8 +101,6 @@ std::optional<Rates> measure_on(const Codec& codec, const at::Tensor& whole) {
   };
   const auto decode = [&] { static_cast<void>(codec.decode(*encoded)); };
   Rates rates;
-  rates.bytes = (bytes - bytes_of_half) * 2 / count;
-  rates.constant_bytes = bytes - rates.bytes * count;
   rates.encode_ns = nanoseconds(*clock, launches, encode) / count;
   rates.decode_ns = nanoseconds(*clock, launches, decode) / count;
   return rates;
@@ -167,13 +149,12 @@ CodecFigures measured_codec_figures(c10::Device device) {
   return [device, model = device_model(device)](const Codec& codec, const RecordedValue& value) {
     const std::optional<Rates> rates = known_rates(codec, value.dtype, device, model);
     if (!rates) return CodecFigure{value.bytes(), 0, 0};
-    const auto elements =
-        static_cast<double>(value.bytes()) / static_cast<double>(c10::elementSize(value.dtype));
+    const int64_t elements = value.bytes() / static_cast<int64_t>(c10::elementSize(value.dtype));
+    const auto count = static_cast<double>(elements);
     CodecFigure figure;
-    figure.bytes = static_cast<int64_t>(rates->constant_bytes +
-                                        std::ceil(elements * rates->bytes / kRow) * kRow);
-    figure.encode_ns = std::llround(elements * rates->encode_ns);
-    figure.decode_ns = std::llround(elements * rates->decode_ns);
+    for (const PartSize& part : codec.parts_of(elements, value.dtype)) figure.bytes += part.bytes();
+    figure.encode_ns = std::llround(count * rates->encode_ns);
+    figure.decode_ns = std::llround(count * rates->decode_ns);
     return figure;
   };
 }

@@ -1,8 +1,11 @@
 #include "memopt/plan/codec_figures.h"
 
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "memopt/codecs/codecs.h"
@@ -29,6 +32,26 @@ TEST(CodecFigures, have_the_bits_of_each_form) {
   EXPECT_NEAR(bits(*make_narrow_codec()), 16, 0.01);
   EXPECT_NEAR(bits(*make_narrow_codec(at::kHalf)), 16, 0.01);
   EXPECT_NEAR(bits(*make_reduced_codec(8)), 8, 0.01);
+}
+
+TEST(CodecFigures, are_the_bytes_that_an_encoding_of_any_size_has) {
+  std::vector<std::shared_ptr<const Codec>> codecs = {make_sign_codec(), make_sparse_codec(0.65),
+                                                      make_reduced_codec(10), make_grouped_codec(2),
+                                                      make_grouped_codec(4)};
+  codecs.push_back(make_chained_codec(codecs[1], codecs[3], 2));
+  for (const int64_t elements : {180, 481, 5121, 100'001}) {
+    const at::Tensor x = at::relu(at::linspace(-1, 1, elements));
+    RecordedValue value;
+    value.sizes = {elements};
+    for (const auto& codec : codecs) {
+      const std::optional<Encoded> encoded = codec->encode(x, {});
+      if (!encoded) continue;
+      int64_t bytes = 0;
+      for (const at::Tensor& part : encoded->parts) bytes += static_cast<int64_t>(part.nbytes());
+      EXPECT_EQ(measured_codec_figures(at::kCPU)(*codec, value).bytes, bytes)
+          << codec->form() << " of " << elements;
+    }
+  }
 }
 
 TEST(CodecFigures, tell_the_rooms_of_sparse_storage_apart) {
