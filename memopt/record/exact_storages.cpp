@@ -424,8 +424,10 @@ class Rules {
   }
 
   [[nodiscard]] bool is_unmixed_softmax(const RecordedOperator& op) const {
-    return base_name(op) == "aten::_softmax" &&
-           any_of(op.results, [this](ValueId id) { return marked(ends_, id); });
+    const std::string_view name = base_name(op);
+    const bool softmax =
+        name == "aten::_softmax" || name == "aten::_log_softmax" || name == "aten::logsumexp";
+    return softmax && any_of(op.results, [this](ValueId id) { return marked(ends_, id); });
   }
 
   /// All elements of a result have the same factor where it is that of a single number.

@@ -137,11 +137,19 @@ TEST(ExactStorages, are_a_softmax_that_nothing_mixes) {
   const Net squared = [&softmax](const at::Tensor& h, const at::Tensor& w) {
     return softmax(h, w).square();
   };
+  const Net logarithm = [](const at::Tensor& h, const at::Tensor&) {
+    return at::tanh(h - h.logsumexp(-1, true));
+  };
+  const Net fused = [](const at::Tensor& h, const at::Tensor&) {
+    return at::tanh(at::log_softmax(h, -1));
+  };
   EXPECT_TRUE(rounded(softmax).contains("aten::_softmax"));
   EXPECT_TRUE(rounded(attention, End::kNone).contains("aten::_softmax"));
   EXPECT_FALSE(rounded(softmax, End::kNone).contains("aten::_softmax"));
   // Rounding a factor of its gradient would make two that cancel differ.
-  EXPECT_EQ(rounded(squared, End::kNone), (Savers{"aten::mm"}));
+  for (const Net& net : {squared, logarithm, fused}) {
+    EXPECT_EQ(rounded(net, End::kNone), (Savers{"aten::mm"}));
+  }
 }
 
 TEST(ExactStorages, are_a_softmax_and_an_attention_of_what_nothing_bounds) {
