@@ -18,6 +18,7 @@
 #include "memopt/device/repeated_work.h"
 #include "memopt/modes/budget.h"
 #include "memopt/plan/codec_figures.h"
+#include "memopt/plan/peak_timeline.h"
 #include "memopt/replay/rehearsal.h"
 
 namespace noisemark::memopt {
@@ -121,6 +122,7 @@ void BudgetMode::begin_step(int64_t step) {
   const PlannedModeReport before = PlannedMode::report();
   followed_before_ = before.followed_passes;
   retained_before_ = before.retained_passes;
+  refused_before_ = refused_bytes();
 }
 
 void BudgetMode::end_step() {
@@ -143,6 +145,8 @@ std::string BudgetMode::why_exceeded(int64_t high_bytes) const {
   const PlannedModeReport now = PlannedMode::report();
   const int64_t unplanned = passes() - passes_before_ - (now.followed_passes - followed_before_);
   const int64_t retained = now.retained_passes - retained_before_;
+  const int64_t refused = refused_bytes() - refused_before_;
+  const int64_t earlier = passes_of_earlier_steps();
   std::string reason;
   const bool measured = budget_.target == BudgetTarget::kPeak && high_bytes != kNone;
   if (measured && high_bytes <= budget_.bytes) return reason;
@@ -156,18 +160,22 @@ std::string BudgetMode::why_exceeded(int64_t high_bytes) const {
               std::to_string(needed_bytes_) + " bytes";
   } else if (retained > 0) {
     reason += std::to_string(retained) + " graphs were retained after their backward";
-  } else if (const int64_t earlier = passes_of_earlier_steps(); exceeds_beside(earlier)) {
+  } else if (exceeds_with(earlier * (answer_ ? answer_->point.peak_saved_bytes : 0))) {
     reason += std::to_string(earlier) + " forward passes of earlier steps were held beside its own";
+  } else if (exceeds_with(refused) || (measured && refused > 0)) {
+    reason += "tensors of " + std::to_string(refused) +
+              " bytes were held as they were saved, because their codecs did not take them";
   } else if (measured) {
     reason += "the steps are not like the recorded one";
   }
   return reason;
 }
 
-/// A plan is for the passes of one step. Asked of bytes held for backward, which nobody measures.
-bool BudgetMode::exceeds_beside(int64_t earlier_passes) const {
-  if (budget_.target != BudgetTarget::kPeakSaved || earlier_passes == 0 || !answer_) return false;
-  return (together_ + earlier_passes) * answer_->point.peak_saved_bytes > budget_.bytes;
+/// Returns whether so many bytes beside those that the plan of all passes of a step will hold are
+/// too many. Asked of bytes held for backward, which nobody measures.
+bool BudgetMode::exceeds_with(int64_t more_bytes) const {
+  if (budget_.target != BudgetTarget::kPeakSaved || more_bytes == 0 || !answer_) return false;
+  return together_ * answer_->point.peak_saved_bytes + more_bytes > budget_.bytes;
 }
 
 void BudgetMode::check_step() {
@@ -252,13 +260,17 @@ bool BudgetMode::is_planned_too_early() const {
 }
 
 int64_t BudgetMode::share() const {
-  return budget_.target == BudgetTarget::kPeakSaved ? budget_.bytes / together_ : budget_.bytes;
+  if (budget_.target == BudgetTarget::kPeakSaved) return budget_.bytes / together_;
+  return budget_.bytes - bytes_beside();
 }
 
 void BudgetMode::before_pass() {
-  if (planner_ == nullptr || together_ == passes_together()) return;
+  if (planner_ == nullptr) return;
+  const bool peak = budget_.target == BudgetTarget::kPeak;
+  const bool too_much = peak && answer_ && answer_->point.peak_bytes > share();
+  const bool others = together_ != passes_together() && (!peak || budget_.error);
   together_ = passes_together();
-  if (budget_.target == BudgetTarget::kPeak && !budget_.error) return;
+  if (!too_much && !others) return;
   measured_error_.reset();
   plan_again();
 }
@@ -276,9 +288,9 @@ TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
         std::move(graph), budget_.error ? all_options() : lossless_options(), overrides);
     options_ = options;
     if (!verified) return options_->plan_to_verify();
-    // This choice was measured, whatever a codec refused since.
     if (measured_error_) {
       options->add_price_limits_of(*before);
+      if (answer_) predict_again();
       return answered();
     }
     options->add_price_limits(measured_figures());
@@ -315,13 +327,31 @@ void BudgetMode::plan_within(ErrorModel errors) {
   answer_ = planner_->within(share());
 }
 
+/// The choice in force was measured, and stays as long as it is within the budget: a codec may have
+/// refused a tensor since.
+void BudgetMode::predict_again() {
+  PlanPoint& point = answer_->point;
+  const TreatmentPlan plan = options_->plan(point.chosen, point.held);
+  const PeakTimeline timeline = simulate(plan, measured_codec_figures(device()));
+  point.peak_saved_bytes = timeline.peak_saved_bytes;
+  if (budget_.target == BudgetTarget::kPeak) {
+    point.peak_bytes = peak_bytes(timeline, other_bytes(plan.graph));
+  }
+  if (point.of(budget_.target) <= share()) return;
+  plan_within(errors_);
+  if (answer_) expected_error_ = answer_->point.error;
+}
+
 TreatmentPlan BudgetMode::answered() {
   needed_bytes_ = 0;
   if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
   const bool shared = budget_.target == BudgetTarget::kPeakSaved;
   needed_bytes_ = planner_->sure_bytes() * (shared ? together_ : 1);
-  // A training that kept it before and has changed goes on, and the report counts its steps.
-  if (kept_.steps == kept_.exceeded) throw BudgetTooSmall(budget_, needed_bytes_);
+  if (!shared) needed_bytes_ += bytes_beside();
+  // A training that kept it before and has changed goes on, and so does one whose values are no
+  // longer what codecs take. The report counts its steps.
+  if (kept_.steps == kept_.exceeded && refused_bytes() == 0)
+    throw BudgetTooSmall(budget_, needed_bytes_);
   return planner_->plan(planner_->curve().back());
 }
 

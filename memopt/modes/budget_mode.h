@@ -92,7 +92,8 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] int64_t share() const;
   [[nodiscard]] bool is_planned_too_early() const;
   [[nodiscard]] std::string why_exceeded(int64_t high_bytes) const;
-  [[nodiscard]] bool exceeds_beside(int64_t earlier_passes) const;
+  [[nodiscard]] bool exceeds_with(int64_t more_bytes) const;
+  void predict_again();
   [[nodiscard]] CodecFigures measured_figures();
   void plan_within(ErrorModel errors);
   void plan_and_measure(GradientProbe& probe);
@@ -122,6 +123,7 @@ class BudgetMode final : public PlannedMode {
   int64_t passes_before_ = 0;            ///< passes() when the step began
   int64_t followed_before_ = 0;
   int64_t retained_before_ = 0;
+  int64_t refused_before_ = 0;
   KeptBudget kept_;
   bool step_exceeded_ = false;    ///< the last one
   bool step_uncertain_ = false;   ///< its error may be above what is allowed

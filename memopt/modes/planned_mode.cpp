@@ -118,6 +118,7 @@ void PlannedMode::attach(const ModelView& model) {
   earlier_held_ = 0;
   patience_ = kFirstPatience;
   together_ = 1;
+  beside_bytes_ = refused_bytes_ = 0;
   graph_.reset();
   plan_.reset();
   past_.clear();
@@ -204,6 +205,9 @@ void PlannedMode::begin_forward() {
   }
   earlier_held_ = std::max(earlier_held_, std::ssize(earlier_passes_));
   together_ = std::max(together_, std::ssize(open_passes_) + 1);
+  const bool alone = open_passes_.empty() && earlier_passes_.empty();
+  const bool known = graph_ != nullptr && graph_->begin_bytes != kNone;
+  begin_bytes_ = alone && known ? recorded_memory()->live_bytes() : kNone;
   forget_other_models();
   try {
     if (verified()) before_pass();
@@ -436,8 +440,9 @@ void PlannedMode::finish_pass() {
       rehearsing->watcher.reset();
       if (pass != nullptr && pass->departed()) {
         note_departure();
-      } else if (pass != nullptr && wants_rehearsal()) {
-        report_.missing_reason = kNotRehearsed;
+      } else if (pass != nullptr) {
+        note_recorded_way();
+        if (wants_rehearsal()) report_.missing_reason = kNotRehearsed;
       }
     }
     learn_from_answers();
@@ -547,7 +552,7 @@ void PlannedMode::note_open_pass() {
 void PlannedMode::finish_alternative() {
   const Alternative other = std::exchange(other_, {});
   note_pass(*other.pass, other.plan);
-  report_.counters.codec_fallbacks += std::ssize(other.pass->refused());
+  count_fallbacks(other.pass->refused(), *other.plan);
   if (other.pass->departed()) {
     // Passes of another kind begin as those of this plan, which would keep them from being watched.
     std::erase_if(known_, [&](const auto& known) { return known.plan == other.plan; });
@@ -559,6 +564,12 @@ void PlannedMode::finish_alternative() {
     }
     if (other.pass->is_retained()) ++report_.retained_passes;
   }
+}
+
+/// The pass that ends is of the kind that the mode is at work on.
+void PlannedMode::note_recorded_way() {
+  if (begin_bytes_ == kNone) return;
+  beside_bytes_ = std::max(beside_bytes_, begin_bytes_ - graph_->begin_bytes);
 }
 
 void PlannedMode::note_followed() {
@@ -589,6 +600,7 @@ void PlannedMode::record_again(const std::string& reason) {
   refusals_.clear();
   awaited_.clear();
   departures_ = 0;
+  beside_bytes_ = 0;
   cut_short_ = 0;
   forget_plan();
   report_.missing_reason = reason;
@@ -621,6 +633,7 @@ void PlannedMode::note_pass(const PlanExecution& pass,
 void PlannedMode::finish_verifying(const PlanExecution& pass) {
   note_pass(pass, nullptr);
   if (pass.departed()) return note_departure();
+  note_recorded_way();
   if (!pass.compared_any()) {
     report_.missing_reason = kNotCompared;
     return;
@@ -631,8 +644,11 @@ void PlannedMode::finish_verifying(const PlanExecution& pass) {
 
 void PlannedMode::finish_following(PlanExecution& pass) {
   note_pass(pass, plan_);
-  count_fallbacks(pass.refused());
+  const std::vector<Refusal> refused = pass.refused();
+  count_fallbacks(refused, *plan_);
+  replace_codecs(refused);
   if (pass.departed()) return note_departure();
+  note_recorded_way();
   note_followed();
   followed_at_ = passes_;
   if (pass.is_retained()) ++report_.retained_passes;
@@ -648,12 +664,16 @@ void PlannedMode::learn_from_answers() {
     if (answer == DeviceAnswer::State::kLost) lost.push_back(awaited.if_lost);
     return answer != DeviceAnswer::State::kPending;
   });
-  count_fallbacks(lost);
+  if (!lost.empty()) count_fallbacks(lost, *plan_);
+  replace_codecs(lost);
 }
 
-void PlannedMode::count_fallbacks(const std::vector<Refusal>& refused) {
+void PlannedMode::count_fallbacks(const std::vector<Refusal>& refused, const TreatmentPlan& plan) {
   report_.counters.codec_fallbacks += std::ssize(refused);
-  replace_codecs(refused);
+  for (const Refusal& refusal : refused) {
+    const StorageId storage = plan.graph->value(refusal.value).storage;
+    refused_bytes_ += plan.graph->storages[static_cast<size_t>(storage)].bytes;
+  }
 }
 
 /// Hears passes that are over. A backward that comes later is heard the next time.

@@ -155,6 +155,13 @@ class PlannedMode : public Mode {
   [[nodiscard]] int64_t passes_together() const { return together_; }
   /// The most forward passes of earlier steps that were held when one of this step began.
   [[nodiscard]] int64_t passes_of_earlier_steps() const { return earlier_held_; }
+  /// The most bytes by which more was live when a pass began that went the recorded way than when
+  /// the recorded one did: gradients of the passes before it in its step. Not of a pass that began
+  /// while another was held.
+  [[nodiscard]] int64_t bytes_beside() const { return beside_bytes_; }
+  /// Bytes of the tensors that a pass under a plan has held since attach() as they were saved,
+  /// because their codecs did not take them.
+  [[nodiscard]] int64_t refused_bytes() const { return refused_bytes_; }
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }
   /// Forgets every plan and watches again.
@@ -241,6 +248,7 @@ class PlannedMode : public Mode {
   [[nodiscard]] bool begins_as_planned(const at::Tensor& tensor);
   void forget_other_models();
   void note_followed();
+  void note_recorded_way();
   void note_departure();
   /// Watches again; passes that begin as the plan's did still follow it, if it was verified.
   void record_again(const std::string& reason);
@@ -257,7 +265,7 @@ class PlannedMode : public Mode {
   void note_pass(const PlanExecution& pass, std::shared_ptr<const TreatmentPlan> followed);
   void learn_from(const PlanExecution& execution);
   void learn_from_answers();
-  void count_fallbacks(const std::vector<Refusal>& refused);
+  void count_fallbacks(const std::vector<Refusal>& refused, const TreatmentPlan& plan);
   [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
   void learn_from_backwards();
   void keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan);
@@ -291,6 +299,9 @@ class PlannedMode : public Mode {
   std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< held passes of earlier steps
   int64_t earlier_held_ = 0;
   int64_t together_ = 1;
+  int64_t begin_bytes_ = kNone;  ///< live when the pass began; kNone: beside another, or not read
+  int64_t beside_bytes_ = 0;
+  int64_t refused_bytes_ = 0;
   int64_t passes_ = 0;
   int64_t followed_until_ = 0;  ///< passes_ at the end of the last that followed a plan
   bool warned_ = false;         ///< warned that no plan was followed for long
