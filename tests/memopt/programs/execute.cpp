@@ -244,6 +244,7 @@ class Training {
       const PlannedModeReport report = planned->report();
       trace.makes_plans = true;
       trace.missing_reason = report.missing_reason;
+      trace.codec_fallbacks = report.counters.codec_fallbacks;
       if (report.host) trace.host_bytes = report.host->capacity_bytes;
     }
   }
