@@ -167,9 +167,10 @@ constexpr std::array<std::string_view, 62> kSteep = {
 };
 
 /// Their results have no bound, unless they are taken of what was reduced, as a norm's divisor is.
-constexpr std::array<std::string_view, 30> kGrowing = {
+constexpr std::array<std::string_view, 33> kGrowing = {
     "aten::_linalg_det",
     "aten::_linalg_solve_ex",
+    "aten::addcdiv",
     "aten::cholesky_inverse",
     "aten::cholesky_solve",
     "aten::cosh",
@@ -182,6 +183,7 @@ constexpr std::array<std::string_view, 30> kGrowing = {
     "aten::i0",
     "aten::ldexp",
     "aten::lgamma",
+    "aten::linalg_householder_product",
     "aten::linalg_inv_ex",
     "aten::linalg_lstsq",
     "aten::linalg_lu_solve",
@@ -191,6 +193,7 @@ constexpr std::array<std::string_view, 30> kGrowing = {
     "aten::mvlgamma",
     "aten::polygamma",
     "aten::pow",
+    "aten::prod",
     "aten::reciprocal",
     "aten::rsqrt",
     "aten::sinh",
@@ -201,9 +204,18 @@ constexpr std::array<std::string_view, 30> kGrowing = {
 };
 
 /// One of these operators makes the value that a norm divides by.
-constexpr std::array<std::string_view, 10> kReducing = {
-    "aten::amax", "aten::linalg_vector_norm", "aten::max", "aten::mean", "aten::norm",
-    "aten::std",  "aten::std_mean",           "aten::sum", "aten::var",  "aten::var_mean",
+constexpr std::array<std::string_view, 6> kReducing = {
+    "aten::linalg_vector_norm", "aten::norm", "aten::std",
+    "aten::std_mean",           "aten::var",  "aten::var_mean",
+};
+/// They do so where nothing that they read is negative: the mean of a row may be far smaller than
+/// the row.
+constexpr std::array<std::string_view, 4> kSumming = {"aten::amax", "aten::max", "aten::mean",
+                                                      "aten::sum"};
+/// Their results are not negative.
+constexpr std::array<std::string_view, 7> kPositive = {
+    "aten::_softmax", "aten::abs",      "aten::exp",  "aten::relu",
+    "aten::sigmoid",  "aten::softplus", "aten::sqrt",
 };
 
 /// Their results have a bound, or the scale of what was normalized.
@@ -222,6 +234,7 @@ constexpr std::array<std::string_view, 10> kBounding = {
 static_assert(std::is_sorted(kGrowing.begin(), kGrowing.end()));
 static_assert(std::is_sorted(kBounding.begin(), kBounding.end()));
 static_assert(std::is_sorted(kReducing.begin(), kReducing.end()));
+static_assert(std::is_sorted(kPositive.begin(), kPositive.end()));
 static_assert(std::is_sorted(kMixing.begin(), kMixing.end()));
 static_assert(std::is_sorted(kSteep.begin(), kSteep.end()));
 
@@ -395,8 +408,20 @@ class Rules {
       from = &op->arguments.front();
       if (from->values.empty() || from->values.front() == kNone) return false;
       if (is_one_of(kReducing, *op)) return true;
+      if (is_one_of(kSumming, *op) && is_positive(from->values.front())) return true;
     }
     return false;
+  }
+
+  /// Returns whether it can be told that no element is negative.
+  [[nodiscard]] bool is_positive(ValueId id) const {
+    const RecordedOperator* op = graph_.producer_of(id);
+    if (op == nullptr) return false;
+    const std::string_view name = base_name(*op);
+    if (name == "aten::pow") return std::fmod(second_number(*op), 2) == 0;
+    const bool square = name == "aten::mul" && op->arguments.size() == 2 &&
+                        op->arguments[0].values == op->arguments[1].values;
+    return square || is_one_of(kPositive, *op);
   }
 
   static void mark(std::vector<bool>& marks, ValueId id) {

@@ -30,7 +30,7 @@ namespace noisemark::memopt {
 /// Matrix products, convolutions, norms and attention end such a way, because each of their
 /// gradients is a sum over many elements. But what one of them saved whose own result reaches a
 /// steep operator is exact too, unless that reads a norm of each row: the gradient may be all in
-/// one row.
+/// one row. A mean or sum is such a norm where nothing that it reads is negative.
 void mark_exact_storages(StepGraph& graph);
 
 }  // namespace noisemark::memopt

@@ -19,9 +19,6 @@
 namespace noisemark::memopt {
 namespace {
 
-/// Stands for the epsilon of the norm, whose place is not the same in all.
-constexpr double kEpsilon = 1e-5;
-
 /// A smaller slope has an argument so large that whatever made it may be large too.
 constexpr double kFlat = 1e-5;
 constexpr double kMostFlat = 1e-3;  ///< share of the elements
@@ -47,6 +44,11 @@ bool is_batch_norm(std::string_view name) {
 bool is_norm(std::string_view name) {
   return is_batch_norm(name) || name == "aten::native_layer_norm" ||
          name == "aten::native_group_norm";
+}
+
+double epsilon(const RecordedOperator& norm) {
+  const size_t place = norm.name == "aten::native_layer_norm" ? 4 : 7;
+  return norm.arguments.at(place).constant.toDouble();
 }
 
 /// So many channels of an image are normalized together, or all images of one channel.
@@ -80,7 +82,7 @@ bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
   if (x.numel() == 0) return true;
   const at::Tensor rows = rows_of(norm, x).to(at::kFloat);
   const at::Tensor error = (rows_of(norm, rounded).to(at::kFloat) - rows).square().mean(-1);
-  const at::Tensor weight = (rows.var(-1, /*unbiased=*/false) + kEpsilon).reciprocal();
+  const at::Tensor weight = (rows.var(-1, /*unbiased=*/false) + epsilon(norm)).reciprocal();
   const at::Tensor parts = error * weight;
   const at::Tensor mean = parts.mean();
   const at::Tensor of_gradient = (parts * weight).mean() / weight.mean();

@@ -183,13 +183,22 @@ TEST(ExactStorages, are_what_a_matrix_product_saves_of_what_nothing_bounds) {
   const auto multiply = [](const at::Tensor& h, const at::Tensor& w) {
     return at::bmm(h.unsqueeze(0), w.unsqueeze(0)).squeeze(0);
   };
-  const Net growing = [&](const at::Tensor& h, const at::Tensor& w) {
-    return multiply(grown(h), w);
+  const Net growing[] = {
+      [&](const at::Tensor& h, const at::Tensor& w) { return multiply(grown(h), w); },
+      [&](const at::Tensor& h, const at::Tensor& w) {
+        return multiply(2 * at::linalg_householder_product(h, h.select(0, 0)), w);
+      },
+      [&](const at::Tensor& h, const at::Tensor& w) {
+        return multiply(at::addcdiv(h, h, h.square() + 0.1), w);
+      },
+      [&](const at::Tensor& h, const at::Tensor& w) {
+        return multiply(at::prod(h, 1, true).expand_as(h).contiguous(), w);
+      },
   };
   const Net bounded = [&](const at::Tensor& h, const at::Tensor& w) {
     return multiply(at::layer_norm(grown(h), {32}), w);
   };
-  EXPECT_FALSE(rounded(growing).contains("aten::bmm"));
+  for (const Net& net : growing) EXPECT_FALSE(rounded(net).contains("aten::bmm"));
   EXPECT_TRUE(rounded(bounded).contains("aten::bmm"));
 }
 
@@ -233,8 +242,19 @@ TEST(ExactStorages, are_what_a_matrix_product_before_a_steep_operator_reads) {
     const at::Tensor rows = rows_of(h, w);
     return rows / rows.norm(2, -1, true).expand_as(rows);
   };
+  const Net root = [&](const at::Tensor& h, const at::Tensor& w) {
+    const at::Tensor rows = rows_of(h, w);
+    return rows * at::rsqrt(rows.square().mean(-1, true) + 1e-5);
+  };
+  // Its terms may cancel, and it is then no scale of the row.
+  const Net mean = [&](const at::Tensor& h, const at::Tensor& w) {
+    const at::Tensor rows = rows_of(h, w);
+    return rows / (rows.mean(-1, true).square() + 1e-5);
+  };
   EXPECT_FALSE(rounded(steep).contains("aten::bmm"));
   EXPECT_TRUE(rounded(unit).contains("aten::bmm"));
+  EXPECT_TRUE(rounded(root).contains("aten::bmm"));
+  EXPECT_FALSE(rounded(mean).contains("aten::bmm"));
 }
 
 TEST(ExactStorages, are_what_leaves_the_pass_for_an_operator_that_nobody_sees) {
@@ -429,6 +449,23 @@ TEST(Rounding, of_what_a_norm_reads_is_bounded_by_the_deviation) {
       EXPECT_LT(largest_error(mode, make), 1) << mode << ", norm " << n;
     }
   }
+}
+
+/// An epsilon of 1e-12 lets a norm divide by deviations of 1e-5.
+TEST(Rounding, of_what_a_norm_reads_is_bounded_by_a_deviation_beside_its_own_epsilon) {
+  const auto make = [] {
+    TestModel model;
+    const at::Tensor w = at::randn({32, 32}).mul_(0.2).requires_grad_();
+    const at::Tensor x = at::randn({32, 32});
+    const at::Tensor factor = at::randn({32, 32});
+    model.view.parameters = {{"w", w}};
+    model.loss = [w, x, factor] {
+      const at::Tensor h = at::linear(x, w) * 1e-5 + 1;
+      return (at::layer_norm(h, {32}, {}, {}, 1e-12).square() * factor).sum();
+    };
+    return model;
+  };
+  for (const char* mode : {"dpr8", "q4", "q2"}) EXPECT_LT(largest_error(mode, make), 1) << mode;
 }
 
 /// A pass looks at an eighth of 131,072 elements, which the step chooses.
