@@ -19,8 +19,8 @@ namespace noisemark::memopt {
 ///   the gradient of b is a, multiplied by exp(b) once more.
 /// - It is no softmax or logarithm of one whose result reaches the end of the pass unmixed, and
 ///   nothing that follows such a one: its gradient is what is left of two that nearly cancel where
-///   all get much the same. What a matrix product reads it for has a gradient of its own, which does
-///   not.
+///   all get much the same. What a matrix product reads it for has a gradient of its own, which
+///   does not.
 /// - Something bounds it: it is not what a growing operator (exp, reciprocal, pow ...) made and no
 ///   norm followed, and no softmax of that. One element may be so large that nothing is left of the
 ///   others in its group, and a saturated softmax has a gradient smaller than any rounding.
