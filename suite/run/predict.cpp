@@ -71,14 +71,32 @@ class Points {
 
  private:
   void add(const reports::SweepRow& row, reports::PredictedVariant& to) const {
-    if (!row.result) {
-      throw Error(
-          static_cast<ExitCode>(row.exit_code.value_or(static_cast<int>(ExitCode::kFailed))),
-          row.name + ": " + row.words + ": nothing is predicted without it");
-    }
-    reports::BatchPoint point = reports::batch_point(*row.result, row.name);
+    reports::BatchPoint point = point_of(row);
     const bool is_known = std::find(known_.begin(), known_.end(), point.batch) != known_.end();
     (is_known ? to.points : to.held_out).push_back(std::move(point));
+  }
+
+  /// A cell that did not end well tells by its own exit code why it has no figures.
+  static reports::BatchPoint point_of(const reports::SweepRow& row) {
+    const ExitCode code = end_of(row);
+    const auto or_else = [&](ExitCode other) { return code == ExitCode::kPass ? other : code; };
+    if (code == ExitCode::kInterrupted) {
+      throw Error(code, row.name + ": interrupted; --resume continues it");
+    }
+    if (!row.result) {
+      throw Error(or_else(ExitCode::kFailed),
+                  row.name + ": " + row.words + ": nothing is predicted without it");
+    }
+    try {
+      return reports::batch_point(*row.result, row.name);
+    } catch (const Error& error) {
+      throw Error(or_else(error.code()), error.what());
+    }
+  }
+
+  /// Only an interrupt leaves cells that were not begun.
+  static ExitCode end_of(const reports::SweepRow& row) {
+    return row.exit_code ? static_cast<ExitCode>(*row.exit_code) : ExitCode::kInterrupted;
   }
 
   const reports::Sweep& sweep_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "tests/suite/process.h"
@@ -60,6 +61,22 @@ TEST(Predict, says_in_what_memory_a_mode_overtakes_the_first_one) {
       prediction(out, {"--batches=2,4,8", "--mode=none", "--mode=echo", "--no-certificate"}));
   ASSERT_EQ(done.code, 0) << done.both();
   EXPECT_NE(done.out.find("`echo` overtakes `none` in"), std::string::npos) << done.out;
+}
+
+TEST(Predict, that_is_interrupted_says_so_and_not_that_a_figure_is_missing) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    const TemporaryFolder folder;
+    const fs::path out = folder.path() / "out";
+    test::Process process(test::noisemark_command(
+        prediction(out, {"--batches=2,4,8", "--set", "train.steps=100000"})));
+    ASSERT_TRUE(test::wait_for_file(out / "mode=none,batch=2" / "events.mlog", "run_start"));
+    process.signal(signal);
+    const Finished done = process.wait();
+    EXPECT_EQ(done.code, 130) << done.both();
+    EXPECT_NE(done.err.find("batch=2: interrupted; --resume continues it"), std::string::npos)
+        << done.err;
+    EXPECT_EQ(done.err.find("not measured"), std::string::npos) << done.err;
+  }
 }
 
 TEST(Predict, refuses_sizes_that_nothing_can_be_predicted_from) {
