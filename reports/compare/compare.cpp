@@ -18,7 +18,7 @@ SideSummary summary(const Side& side) {
   std::string latest_utc;
   for (const NamedResult& run : side.runs) {
     const Provenance& from = run.result.provenance;
-    commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+    commits.insert(from.commit());
     latest_utc = std::max(latest_utc, run.result.created_utc);
     if (!run.result.repeat_command.empty()) repeat.insert(run.result.repeat_command);
   }

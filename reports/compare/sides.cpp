@@ -602,7 +602,7 @@ Strings same_work(const Result& result) {
 Strings about_build(const Result& result) {
   const Provenance& from = result.provenance;
   Strings fields = {{"binary_sha256", from.binary_sha256},
-                    {"commit", from.git_commit + (from.git_dirty ? "+" : "")},
+                    {"commit", from.commit()},
                     {"diff_sha256", from.git_diff_sha256}};
   for (const auto& [name, value] : result.identity.software) fields["software." + name] = value;
   for (const auto& [name, value] : from.build) fields["build." + name] = value;

@@ -13,7 +13,6 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
@@ -209,7 +208,7 @@ void add_run(const NamedResult& run, std::vector<Series>& all) {
                                   series->first->unit, cell));
     }
     series->values.push_back(*metric.value);
-    series->commits.insert(shown_digits(from.git_commit) + (from.git_dirty ? "+" : ""));
+    series->commits.insert(from.shown_commit());
   }
 }
 

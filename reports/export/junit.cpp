@@ -206,7 +206,7 @@ JunitSuite suite_of(const NamedResult& named) {
   JunitSuite suite{fmt::format("{}, seed {}", cell_name(result.identity), result.seeds.base),
                    result.created_utc,
                    {{"run_id", result.run_id},
-                    {"git_commit", from.git_commit + (from.git_dirty ? "+" : "")},
+                    {"git_commit", from.commit()},
                     {"definition_sha256", result.identity.definition_sha256},
                     {"folder", named.name}},
                    {run_case(result)},

@@ -35,8 +35,7 @@ bool finished(const Result& result) {
 HistoryRun run_of(const NamedResult& named) {
   const Result& result = named.result;
   const Provenance& from = result.provenance;
-  return {named.name, result.run_id, result.created_utc,
-          shown_digits(from.git_commit) + (from.git_dirty ? "+" : ""), result.seeds.base};
+  return {named.name, result.run_id, result.created_utc, from.shown_commit(), result.seeds.base};
 }
 
 std::string digest_of(const Strings& identity) {

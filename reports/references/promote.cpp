@@ -448,8 +448,7 @@ std::string runs(const BaselineCell& cell) {
   for (const NamedResult* run : cell.runs) {
     const Result& result = run->result;
     const Provenance& from = result.provenance;
-    std::vector<std::string> row = {result.run_id, result.created_utc,
-                                    shown_digits(from.git_commit) + (from.git_dirty ? "+" : ""),
+    std::vector<std::string> row = {result.run_id, result.created_utc, from.shown_commit(),
                                     std::to_string(result.seeds.base)};
     for (const std::string& name : metrics()) row.push_back(value_cell(result, name));
     table.add_row(row);

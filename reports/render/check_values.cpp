@@ -224,7 +224,7 @@ Problems memory_mode_problems(const Result& result) {
   }
   require(mode.measured || !mode.missing_reason.empty(), problems,
           "the memory mode was not measured and no reason is given");
-  const bool budgeted = result.identity.mode.starts_with("budget:");
+  const bool budgeted = result.identity.has_budget();
   require(budgeted == mode.budget.bytes.has_value() && budgeted == !mode.budget.figure.empty(),
           problems, "a mode under a budget, and no other, needs its bytes and what they bound");
   for (const PassFallbacks& pass : mode.fallbacks) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
 
 /// result.json as a value: everything that one run measured, and everything needed to repeat it.
@@ -51,6 +52,7 @@ struct Identity {
 
   /// Returns whether a memory mode changes what is kept.
   [[nodiscard]] bool has_mode() const { return mode != "none"; }
+  [[nodiscard]] bool has_budget() const { return mode.starts_with("budget:"); }
 };
 
 struct DataFile {
@@ -76,6 +78,13 @@ struct Provenance {
   Strings container;
   std::vector<DataFile> data;
   std::string init_weights_sha256;
+
+  /// The commit; "+" behind it says that files were changed since.
+  [[nodiscard]] std::string commit() const { return git_commit + (git_dirty ? "+" : ""); }
+  /// The same as pages show it.
+  [[nodiscard]] std::string shown_commit() const {
+    return shown_digits(git_commit) + (git_dirty ? "+" : "");
+  }
 };
 
 struct Seeds {

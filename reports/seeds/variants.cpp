@@ -202,7 +202,7 @@ VariantRuns described(const std::string& benchmark, const Runs& runs) {
     const Provenance& from = run->result.provenance;
     variant.seeds.push_back(seed_of(*run));
     variant.run_ids.push_back(run->result.run_id);
-    commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+    commits.insert(from.commit());
     for (std::string& remark : remarks_of(run->result.identity)) remarks.insert(std::move(remark));
   }
   variant.commits.assign(commits.begin(), commits.end());
