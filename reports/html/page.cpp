@@ -129,10 +129,11 @@ std::string page_of_link(const fs::path& folder, std::string_view address) {
 }
 
 /// Returns where a link of a part leads from the page that has it.
-std::string link_of_part(const std::string& name, std::string_view address) {
+std::string link_of_part(const fs::path& folder, const std::string& name,
+                         std::string_view address) {
   if (address.starts_with("#")) return "#" + name + "-" + std::string(address.substr(1));
   const bool elsewhere = address.starts_with("/") || address.find(':') < address.find('/');
-  return elsewhere ? std::string(address) : name + "/" + std::string(address);
+  return elsewhere ? std::string(address) : page_of_link(folder, name + "/" + std::string(address));
 }
 
 /// Its headings are below one of their own, which stands in the page's contents.
@@ -144,7 +145,7 @@ std::string part_html(const fs::path& folder, const HtmlPart& part, Pictures& pi
       [&](std::string_view words, std::string_view path) {
         return pictures.html(folder / part.name, part.name, words, path);
       },
-      [&](std::string_view path) { return link_of_part(part.name, path); }, prefix);
+      [&](std::string_view path) { return link_of_part(folder, part.name, path); }, prefix);
   headings.push_back({2, "part-" + part.name, html_text(text.title)});
   return fmt::format(
       "<details id=\"part-{}\" data-part=\"{}\"><summary>{}</summary>\n{}{}</details>\n", part.name,
@@ -205,14 +206,22 @@ void add_data(const fs::path& file, const char* name, Data& data) {
   if (nlohmann::json::accept(text)) data.emplace_back(name, std::move(text));
 }
 
-/// Adds NAME/NAME.md below the page's folder, and its data, where it is there.
-void add_part(HtmlPage& page, const char* name, const char* file, const char* data) {
-  const fs::path folder = page.folder / name;
-  const fs::path markdown = folder / (std::string(name) + ".md");
-  std::error_code none;
-  if (!fs::is_regular_file(markdown, none)) return;
-  page.parts.push_back({name, read_file(markdown)});
-  add_data(folder / file, data, page.data);
+/// The file beside NAME.md from which scripts draw, and the name under which they find it.
+struct DataOf {
+  std::string_view markdown;
+  const char* file;
+  const char* data;
+};
+constexpr std::array kDataOf{DataOf{"report", "result.json", "result"},
+                             DataOf{"profile", "memory_timeline.json", "timeline"},
+                             DataOf{"predict", "predict.json", "prediction"}};
+
+void add_data_of(const fs::path& markdown_file, Data& data) {
+  for (const DataOf& one : kDataOf) {
+    if (markdown_file.stem() == one.markdown) {
+      add_data(markdown_file.parent_path() / one.file, one.data, data);
+    }
+  }
 }
 
 }  // namespace
@@ -250,18 +259,15 @@ std::string why_pictures() {
              : "";
 }
 
-fs::path write_html_beside(const fs::path& markdown_file) {
+fs::path write_html_beside(const fs::path& markdown_file, const std::vector<std::string>& parts) {
   HtmlPage page{read_file(markdown_file), markdown_file.parent_path()};
-  if (markdown_file.filename() == "report.md") {
-    add_data(page.folder / "result.json", "result", page.data);
-    add_part(page, "profile", "memory_timeline.json", "timeline");
-    add_part(page, "predict", "predict.json", "prediction");
-  }
-  if (markdown_file.filename() == "predict.md") {
-    add_data(page.folder / "predict.json", "prediction", page.data);
-  }
-  if (markdown_file.filename() == "profile.md") {
-    add_data(page.folder / "memory_timeline.json", "timeline", page.data);
+  add_data_of(markdown_file, page.data);
+  for (const std::string& name : parts) {
+    const fs::path part = page.folder / name / (name + ".md");
+    std::error_code none;
+    if (!fs::is_regular_file(part, none)) continue;
+    page.parts.push_back({name, read_file(part)});
+    add_data_of(part, page.data);
   }
   fs::path file = markdown_file;
   file.replace_extension(".html");

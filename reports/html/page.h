@@ -41,9 +41,10 @@ struct HtmlPage {
 [[nodiscard]] std::string why_pictures();
 
 /// Writes FILE.html beside FILE.md, with the data of what lies there too: a result.json for a
-/// report.md, a predict.json. The page of a report takes in profile/profile.md and
-/// predict/predict.md below its folder. Returns its path. Throws Error (bad input, cannot write).
-std::filesystem::path write_html_beside(const std::filesystem::path& markdown_file);
+/// report.md, a predict.json. Takes in NAME/NAME.md below its folder for each name of `parts`,
+/// "profile" or "predict". Returns its path. Throws Error (bad input, cannot write).
+std::filesystem::path write_html_beside(const std::filesystem::path& markdown_file,
+                                        const std::vector<std::string>& parts = {});
 
 /// Every page begins so, by which one is told from a page that somebody else wrote.
 inline constexpr std::string_view kPageBegins =

@@ -450,6 +450,18 @@ async function drawPrediction() {
   move();
 }
 
+/** A folded plot has no width, so it waits until its part is open. */
+async function drawPredictionWhenSeen() {
+  const part = document.querySelector("[data-part=predict]");
+  if (!part || part.open) return drawPrediction();
+  const draw = () => {
+    if (!part.open) return;
+    part.removeEventListener("toggle", draw);
+    drawPrediction().catch((error) => console.error(`noisemark: ${error.message}`));
+  };
+  part.addEventListener("toggle", draw);
+}
+
 // ---- The curves of two results over each other
 
 const CURVES = {step_s: {label: "step time (ms)", scale: 1000}, loss: {label: "training loss", scale: 1}};
@@ -495,9 +507,7 @@ async function enhancePlots() {
   if (!wanted || !(await loadLibrary())) return;
   enhancePictures();
   enhancePairs();
-  const part = document.querySelector("[data-part=predict]");
-  if (data.prediction && part) part.addEventListener("toggle", drawPrediction, {once: true});  // a folded plot has no width
-  else if (data.prediction) await drawPrediction();
+  if (data.prediction) await drawPredictionWhenSeen();
 }
 
 enhanceTables();

@@ -240,6 +240,17 @@ std::vector<Finding> check_profiles(const fs::path& path) {
   return findings;
 }
 
+bool has_profile_of(const fs::path& folder, const Result& result) {
+  const fs::path file = profile_in(folder);
+  std::vector<Finding> told_by_others;
+  bool found = false;
+  or_lost(file, &told_by_others, [&] {
+    const std::optional<std::string> text = read_addition(file, &told_by_others);
+    found = text && other_work(parse_profile(*text, file), result).empty();
+  });
+  return found;
+}
+
 std::string limit_of(const fs::path& folder, const Result& result, std::vector<Finding>& unread) {
   const fs::path file = profile_in(folder);
   std::vector<Finding> found;

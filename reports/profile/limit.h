@@ -45,6 +45,9 @@ struct Proposal {
 [[nodiscard]] std::string limit_of(const std::filesystem::path& folder, const Result& result,
                                    std::vector<Finding>& unread);
 
+/// Returns whether `folder`/profile has a profile, unchanged and of the work of `result`.
+[[nodiscard]] bool has_profile_of(const std::filesystem::path& folder, const Result& result);
+
 /// Finds the profiles, in the folders of the results below `path`, that were changed after they
 /// were written. Throws Error (bad input) as result_folders() does.
 [[nodiscard]] std::vector<Finding> check_profiles(const std::filesystem::path& path);

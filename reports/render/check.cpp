@@ -315,6 +315,13 @@ void add_lost_of_suite(const fs::path& folder, std::vector<Finding>& lost) {
   });
 }
 
+/// The runs of a prediction that was written into a run's folder belong to it alone.
+bool is_prediction_of_a_run(const fs::path& folder) {
+  std::error_code none;
+  return folder.filename() == "predict" &&
+         fs::is_regular_file(folder.parent_path() / "result.json", none);
+}
+
 void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
                         std::vector<Finding>* lost) {
   or_lost(folder, lost, [&] {
@@ -329,6 +336,7 @@ void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
       }
       const bool folder_of_runs = !entry.is_symlink() && entry.is_directory();
       if (!folder_of_runs || is_of_a_replacement(entry.path())) continue;
+      if (is_prediction_of_a_run(entry.path())) continue;
       if (lost != nullptr && is_begun_run(entry.path())) {
         lost->push_back({entry.path().string(), kLost, kBegun});
       }

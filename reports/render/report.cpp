@@ -272,7 +272,7 @@ std::string seeds(const Result& result) {
   }
   return fmt::format(
       "## Seeds\n\nThe seed is {}. By the first number of each stream generators can be compared; "
-      "`init` is torch's own generator, whose seed is told.\n\n{}",
+      "that of `init`, torch's own generator, is the seed.\n\n{}",
       result.seeds.base, table.text());
 }
 

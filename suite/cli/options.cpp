@@ -204,7 +204,9 @@ constexpr std::array kRows{
     Row{{kSample, "patch-mode", "M",
          "what the layers of a process know of the other bands: with full_sync everything, with "
          "displaced what was so one step before, with no_sync what was so in the warm-up (a "
-         "control); the others are displaced, but for group norms",
+         "control); sync_gn, stale_gn and separate_gn are displaced, with the statistics of group "
+         "norms "
+         "new, a step old, or of the own band alone",
          "", 0, false, patch_modes},
         at<&Options::patch_mode>},
     Row{{kSample, "patch-warmup", "N", "synchronous steps after the first, which always is", "", 0},

@@ -165,6 +165,29 @@ void require_own_page(std::filesystem::path page) {
                   "--force to replace it");
 }
 
+/// Returns whether the title of a page of `predict` has the benchmark of a result.
+bool predicts(const std::filesystem::path& page, const reports::Identity& of) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(page, none)) return false;
+  const std::string text = reports::read_file(page);
+  return text.substr(0, text.find('\n')).find(of.benchmark + "@" + of.scale) != std::string::npos;
+}
+
+/// Returns the parts of a run's page: its profile and its prediction, where they are of its work.
+std::vector<std::string> parts_beside(const std::filesystem::path& report) {
+  const std::filesystem::path folder = report.parent_path();
+  std::error_code none;
+  if (report.filename() != "report.md" ||
+      !std::filesystem::is_regular_file(folder / "result.json", none)) {
+    return {};
+  }
+  const reports::Result result = reports::read_result(folder / "result.json");
+  std::vector<std::string> parts;
+  if (reports::has_profile_of(folder, result)) parts.emplace_back("profile");
+  if (predicts(folder / "predict" / "predict.md", result.identity)) parts.emplace_back("predict");
+  return parts;
+}
+
 /// Writes a page beside each of the reports, and beside the other pages of a suite in `folder`.
 std::string write_pages(const std::filesystem::path& folder, bool force,
                         std::vector<std::filesystem::path> reports,
@@ -178,8 +201,8 @@ std::string write_pages(const std::filesystem::path& folder, bool force,
   for (const auto& report : reports) {
     reports::or_lost(report, &lost, [&] {
       if (!force) require_own_page(report);
-      said +=
-          fmt::format("page: {}\n", reports::one_line(reports::write_html_beside(report).string()));
+      const auto page = reports::write_html_beside(report, parts_beside(report));
+      said += fmt::format("page: {}\n", reports::one_line(page.string()));
     });
   }
   return said;

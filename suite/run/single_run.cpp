@@ -141,9 +141,10 @@ void train_beside_none(RunState& run) {
   std::vector<GradientDifferences> differences{differences_of(trained)};
   if (Group* group = run.session.group.get(); group != nullptr) {
     mode.certificate = certificate_of_ranks(certificates_of(*group, mode.certificate));
-    differences = differences_from(group->exchange(text_of(differences.front())));
     // Ranks that share a batch have the same gradients, the means over all of them.
-    if (run.plan.spec.pipeline.empty()) differences.resize(1);
+    const bool same = run.plan.spec.pipeline.empty() && group->rank().rank > 0;
+    if (same) differences.front().tensors.clear();
+    differences = differences_from(group->exchange(text_of(differences.front())));
   }
   mode.gradient_error = gradient_error_of(differences);
   set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));
@@ -207,7 +208,7 @@ void take_outcome(RunState& run) {
   if (has_mode(run)) {
     const int64_t steps = protocol.steps - protocol.resumed_at_step;
     set_fallbacks(result.memory_mode, training_fallbacks(run.plan.spec.mode, outcome.mode,
-                                                         steps * run.plan.spec.forwards_of_step()));
+                                                         steps * run.plan.spec.watched_of_step()));
   }
   const reports::Warmup warmup = reports::detect_warmup(result.samples.step_s);
   protocol.warmup_steps = warmup.steps;

@@ -16,17 +16,20 @@ class Sum {
   void group_norm(int64_t groups) {
     elements_ += 2 * groups;
     norms_ += 2 * groups;
+    ++group_norms_;
   }
   void attention(int64_t keys_and_values, int64_t width) {
     elements_ += width / ranks_ * width * keys_and_values;
   }
   [[nodiscard]] int64_t elements() const { return elements_; }
   [[nodiscard]] int64_t norms() const { return norms_; }
+  [[nodiscard]] int64_t group_norms() const { return group_norms_; }
 
  private:
   int64_t ranks_;
   int64_t elements_ = 0;
   int64_t norms_ = 0;  ///< the part of them that group norms give
+  int64_t group_norms_ = 0;
 };
 
 int64_t channels_of(const ModelConfig& model, size_t stage) {
@@ -132,7 +135,7 @@ PatchElements patch_elements(const ModelConfig& model, int64_t batch, int64_t ra
     lucid_layers(model, sum);
   }
   const int64_t output = model.channels * model.resolution / ranks * model.resolution;
-  return {batch * sum.elements(), batch * sum.norms(), batch * output};
+  return {batch * sum.elements(), batch * sum.norms(), sum.group_norms(), batch * output};
 }
 
 }  // namespace noisemark::suite

@@ -11,19 +11,16 @@
 namespace noisemark::suite {
 namespace {
 
-/// A layer that waits adds its exchange to the step. One that takes what is a step old does not,
-/// but for what does not fit beside the computing; the output is waited for in any case.
-double predicted_s(const PatchProbe& probe, const PatchTally& tally, bool synchronous) {
-  const auto steps = static_cast<double>(tally.steps);
-  const double bytes = static_cast<double>(tally.traffic.bytes) / steps;
-  const double operations = static_cast<double>(tally.traffic.operations) / steps;
-  const auto seconds = [&](double of_operations, double of_bytes) {
-    return of_operations * probe.operation_s + of_bytes / probe.bytes_per_s;
+/// An exchange that is waited for adds to the step. Another one does not, but for what does not fit
+/// beside the computing.
+double predicted_s(const PatchProbe& probe, const PatchTally& tally) {
+  const auto seconds = [&](const Traffic& traffic) {
+    return static_cast<double>(traffic.operations) * probe.operation_s +
+           static_cast<double>(traffic.bytes) / probe.bytes_per_s;
   };
-  const auto output = static_cast<double>(probe.output_bytes);
-  const double layers_s = seconds(operations - 1, bytes - output);
-  const double band_s = synchronous ? probe.band_s + layers_s : std::max(probe.band_s, layers_s);
-  return band_s + seconds(1, output);
+  const auto steps = static_cast<double>(tally.steps);
+  const double hidden_s = seconds(tally.traffic - tally.waited) / steps;
+  return std::max(probe.band_s, hidden_s) + seconds(tally.waited) / steps;
 }
 
 std::string shared_processors(int64_t ranks, int64_t threads) {
@@ -47,12 +44,11 @@ PatchRecord record_of(PatchedDenoiser& patched, const PatchOptions& options, con
   record.options = options;
   // All ranks are on this machine where they were started by --patch-parallel.
   record.shared_processors = shared_processors(record.ranks, threads);
-  const auto add = [&](const std::string& kind, const PatchTally& tally, bool synchronous) {
-    if (tally.steps == 0) return;
-    record.steps.push_back({kind, tally, predicted_s(probe, tally, synchronous)});
+  const auto add = [&](const std::string& kind, const PatchTally& tally) {
+    if (tally.steps > 0) record.steps.push_back({kind, tally, predicted_s(probe, tally)});
   };
-  add("synchronous", patched.synchronous(), true);
-  add(patch_word(options), patched.displaced(), false);
+  add("synchronous", patched.synchronous());
+  add(patch_word(options), patched.displaced());
   return record;
 }
 

@@ -171,6 +171,22 @@ PatchedDenoiser::PatchedDenoiser(std::shared_ptr<Denoiser> whole, const ModelCon
 
 PatchedDenoiser::~PatchedDenoiser() = default;
 
+namespace {
+
+/// A displaced step waits for the output, and for group norms whose statistics are new.
+Traffic waited_displaced(const PatchElements& elements, const PatchOptions& options,
+                         const at::Tensor& out) {
+  const bool norms =
+      options.mode == PatchMode::kDisplaced && options.norm == NormRule::kSynchronous;
+  Traffic waited;
+  waited.operations = 1 + (norms ? elements.group_norms : 0);
+  waited.bytes =
+      (elements.output + (norms ? elements.norms : 0)) * static_cast<int64_t>(out.element_size());
+  return waited;
+}
+
+}  // namespace
+
 void PatchedDenoiser::begin_samples() {
   step_ = 0;
   exchange_->forget();
@@ -199,7 +215,9 @@ at::Tensor PatchedDenoiser::forward(const at::Tensor& x, const at::Tensor& t) {
   ++tally.steps;
   tally.seconds += std::chrono::duration<double>(Clock::now() - start).count();
   tally.expected_bytes += given * static_cast<int64_t>(out.element_size());
-  tally.traffic += group_->traffic() - before;
+  const Traffic given_now = group_->traffic() - before;
+  tally.traffic += given_now;
+  tally.waited += synchronous ? given_now : waited_displaced(elements, options_, out);
   last_band_ = band;
   last_t_ = t;
   return joined;
@@ -252,8 +270,7 @@ PatchProbe PatchedDenoiser::probe() {
   PatchProbe probe;
   probe.band_s = shortest_s([&] {
     const RowsGuard guard(alone);
-    const at::Tensor out = whole_->forward(last_band_, last_t_);
-    probe.output_bytes = static_cast<int64_t>(out.nbytes());
+    (void)whole_->forward(last_band_, last_t_);
   });
   const auto exchange_s = [&](int64_t bytes) {
     const at::Tensor sent = at::zeros({bytes}, at::kByte);

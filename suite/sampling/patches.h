@@ -43,6 +43,7 @@ void require_equal_bands(int64_t ranks, const ModelConfig& model);
 struct PatchTally {
   int64_t steps = 0;
   int64_t expected_bytes = 0;  ///< by formula (patch_elements())
+  Traffic waited;              ///< the part of `traffic` that evaluations wait for
   double seconds = 0;
   Traffic traffic;
 };
@@ -52,7 +53,6 @@ struct PatchProbe {
   double band_s = 0;       ///< the network on a band, where nobody is asked
   double operation_s = 0;  ///< a gathering of next to nothing
   double bytes_per_s = 0;  ///< bytes per second that one rank gives in a large gathering
-  int64_t output_bytes = 0;
 };
 
 /// A network whose evaluations all ranks of a group make together. Every rank is given the whole
@@ -99,7 +99,8 @@ class PatchedDenoiser final : public Denoiser {
 /// - the output: B C (H / ranks) W
 struct PatchElements {
   int64_t layers = 0;
-  int64_t norms = 0;  ///< the part of `layers` that group norms give
+  int64_t norms = 0;        ///< the part of `layers` that group norms give
+  int64_t group_norms = 0;  ///< their number
   int64_t output = 0;
 };
 

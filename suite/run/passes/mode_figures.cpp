@@ -14,6 +14,7 @@
 #include "memopt/modes/budget_mode.h"
 #include "memopt/modes/planned_mode.h"
 #include "memopt/treatment/treatment.h"
+#include "reports/base/markdown.h"
 #include "reports/base/sha256.h"
 #include "reports/compare/inference.h"
 
@@ -123,10 +124,13 @@ void join(reports::PassFallbacks& to, const reports::PassFallbacks& other, int64
   to.codec_fallbacks += other.codec_fallbacks;
   to.departures += other.departures;
   to.recipes_run_again += other.recipes_run_again;
-  if (!other.budget || (to.budget && to.budget->exceeded >= other.budget->exceeded)) return;
-  to.budget = other.budget;
-  to.budget->exceeded_reason.clear();
+  if (!other.budget) return;
+  if (!to.budget) to.budget.emplace();
+  to.budget->steps += other.budget->steps;
+  to.budget->exceeded += other.budget->exceeded;
+  to.budget->uncertain += other.budget->uncertain;
   first(to.budget->exceeded_reason, other.budget->exceeded_reason);
+  first(to.budget->uncertain_reason, other.budget->uncertain_reason);
 }
 
 }  // namespace
@@ -273,7 +277,11 @@ reports::Certificate certificate_of_ranks(const std::vector<reports::Certificate
     first.words = fmt::format("On rank {}: {}", rank, first.words);
     return first;
   }
-  return all.front();
+  reports::Certificate own = all.front();
+  if (all.size() > 1 && own.verdict == Verdict::kPass) {
+    own.words += fmt::format(" The same holds on each of the {} ranks.", all.size());
+  }
+  return own;
 }
 
 GradientDifferences differences_of(const SideBySide& trained) {
@@ -295,7 +303,7 @@ GradientDifferences differences_of(const SideBySide& trained) {
 }
 
 std::string text_of(const GradientDifferences& differences) {
-  std::string text = differences.missing_reason + "\n";
+  std::string text = reports::one_line(differences.missing_reason) + "\n";
   for (const auto& one : differences.tensors) {
     text += fmt::format("{} {} {}\n", one.name, one.difference, one.size);
   }
@@ -308,6 +316,10 @@ std::vector<GradientDifferences> differences_from(const std::vector<std::string>
     std::istringstream lines(text);
     GradientDifferences& differences = all.emplace_back();
     std::getline(lines, differences.missing_reason);
+    if (!differences.missing_reason.empty() && all.size() > 1) {
+      differences.missing_reason =
+          fmt::format("on rank {}: {}", all.size() - 1, differences.missing_reason);
+    }
     std::string difference;
     std::string size;
     for (std::string name; lines >> name >> difference >> size;) {

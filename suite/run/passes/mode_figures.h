@@ -30,7 +30,7 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to);
                                                         int64_t forwards);
 
 /// Returns what all ranks counted, by pass: sums, and the reasons of the first rank that has one,
-/// with its number. A budget is that of the rank that exceeded it most often.
+/// with its number.
 [[nodiscard]] std::vector<reports::PassFallbacks> fallbacks_of_ranks(
     const std::vector<reports::RankRecord>& ranks);
 

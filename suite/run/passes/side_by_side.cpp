@@ -177,7 +177,7 @@ SessionOptions with_mode_none(const SessionOptions& options) {
 /// Optimizer steps until the mode is steady.
 int64_t steps_until_steady(const SessionOptions& options) {
   const int64_t forwards = options.spec.mode.forwards_until_steady;
-  const int64_t each = options.spec.forwards_of_step();
+  const int64_t each = options.spec.watched_of_step();
   return (forwards + each - 1) / each;
 }
 

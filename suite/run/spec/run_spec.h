@@ -61,6 +61,11 @@ struct RunSpec {
   [[nodiscard]] int64_t forwards_of_step() const {
     return micro_batches > 0 ? micro_batches : definition.train.accumulation;
   }
+  /// Returns how many of them a memory mode can record at least. A stage may begin its next
+  /// forward pass before the backward pass of the last one, and only one of these is recorded.
+  [[nodiscard]] int64_t watched_of_step() const {
+    return micro_batches > 0 ? 1 : definition.train.accumulation;
+  }
 };
 
 /// "none-plain-fp32": the folder and label of a run of this spec.

@@ -281,8 +281,15 @@ class PredictionInAReport(Prediction):
     file = "whole/report.html"
 
     def test_the_curves_are_as_wide_as_the_page(self):
-        widths = self.browser.value("[...document.querySelectorAll('#batch-slider div.plot .main-svg')].map((s) => s.getBoundingClientRect().width)")
-        self.assertGreater(min(width for width in widths if width), 600)
+        widths = self.browser.value("[...document.querySelectorAll('#batch-slider div.plot')].flatMap((plot) => "
+                                    "[plot.querySelector('.main-svg').getBoundingClientRect().width, plot.getBoundingClientRect().width])")
+        self.assertEqual(widths[0], widths[1])
+        self.assertNotEqual(widths[0], 700, "the width of a plot that was drawn folded")
+
+    def test_a_link_to_it_opens_and_draws_it(self):
+        self.browser.open(pages / self.file)
+        self.browser.value("(() => { location.hash = '#part-predict'; location.reload(); })()")
+        self.browser.wait_for("document.querySelectorAll('#batch-slider div.plot .main-svg').length > 0")
 
 
 class Comparison(Page):

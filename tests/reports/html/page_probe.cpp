@@ -139,7 +139,7 @@ int run(const fs::path& example, const fs::path& out) {
   fs::copy(example, whole, fs::copy_options::recursive);
   write_profile(whole / "profile");
   write_prediction(whole / "predict");
-  (void)write_html_beside(whole / "report.md");
+  (void)write_html_beside(whole / "report.md", {"profile", "predict"});
   write_plots_of_all_kinds(out / "plots");
   write_comparison(out / "compare.html");
   write_hostile(out / "hostile.html");

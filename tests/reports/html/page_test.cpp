@@ -70,7 +70,8 @@ TEST_F(Page, of_a_run_takes_in_its_profile_and_its_prediction) {
   make_folder(run / "predict");
   write_file_atomically(run / "predict" / "predict.md", "# Prediction\n");
   write_file_atomically(run / "predict" / "predict.json", R"({"variants": []})");
-  const std::string page = read_file(write_html_beside(run / "report.md"));
+  const std::string page =
+      read_file(write_html_beside(run / "report.md", {"profile", "predict", "absent"}));
   EXPECT_TRUE(has(page, "<li><a href=\"#part-profile\">Profile of a step</a></li>"));
   EXPECT_TRUE(has(page, "<h2 id=\"profile-memory\">"));
   EXPECT_TRUE(has(page, "<a href=\"profile/trace.json.gz\">t</a>"));

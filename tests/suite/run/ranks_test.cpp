@@ -148,6 +148,9 @@ TEST(RunByRanks, refuse_a_pipeline_that_cannot_be) {
             std::string::npos);
   EXPECT_NE(refusal({"--pipeline", "1f1b", "--reduce", "bf16"}).find("--pipeline: --reduce: bf16"),
             std::string::npos);
+  EXPECT_NE(refusal({"--pipeline", "1f1b", "--mode", "budget:1GiB"})
+                .find("--pipeline: --mode: budget:1GiB (a mode without a budget)"),
+            std::string::npos);
   EXPECT_NE(refusal({"--micro-batches", "2"}).find("--micro-batches: 2 (only with --pipeline)"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(folder.path() / "out"));

@@ -348,6 +348,17 @@ TEST(PatchBytes, of_a_small_network_are_what_one_counts_by_hand) {
   EXPECT_EQ(found.output, 4 * 8);
 }
 
+TEST(PatchBytes, count_the_group_norms_of_the_network) {
+  for (const char* network : {"ho", "pooled", "lucid"}) {
+    int64_t norms = 0;
+    for (const auto& module : network_of(network, at::kFloat)->modules()) {
+      if (module->as<torch::nn::GroupNorm>() != nullptr) ++norms;
+    }
+    const bool between_bands = std::string(network) != "lucid";  // its norms are over channels
+    EXPECT_EQ(patch_elements(config_of(network), 1, 2).group_norms, between_bands ? norms : 0);
+  }
+}
+
 TEST(PatchParallel, refuses_bands_that_cannot_be_halved_as_the_picture_is) {
   const ModelConfig config = config_of("ho");
   require_equal_bands(4, config);

@@ -75,7 +75,8 @@ TEST(Certificate, of_a_mode_that_makes_values_again_passes) {
 
 TEST(Certificate, of_ranks_is_that_of_the_first_which_did_not_pass_with_its_bits) {
   const reports::Certificate own = certificate_of(under_echo(), /*lossless=*/true);
-  EXPECT_EQ(certificate_of_ranks({own, own}).words, own.words);
+  EXPECT_EQ(certificate_of_ranks({own, own}).words,
+            own.words + " The same holds on each of the 2 ranks.");
   reports::Certificate failed = own;
   failed.verdict = reports::Verdict::kFail;
   failed.words = "Differs from mode none after step 2, first in loss.";
@@ -227,8 +228,8 @@ TEST(GradientError, of_stages_is_that_of_the_whole_network_and_missing_where_one
   };
   EXPECT_DOUBLE_EQ(joined().error_frac.value_or(-1), 0.2) << "2 of sqrt(36 + 64)";
   EXPECT_EQ(joined().tensors.at(1).name, "b");
-  second.missing_reason = "the step did not follow a plan; an operator failed";
-  EXPECT_EQ(joined().missing_reason, second.missing_reason);
+  second.missing_reason = "an operator failed:\nat c10::Error";
+  EXPECT_EQ(joined().missing_reason, "on rank 1: an operator failed: at c10::Error");
   EXPECT_FALSE(joined().error_frac);
   second = {{{"b", std::numeric_limits<double>::infinity(), 64}}, ""};
   EXPECT_EQ(joined().missing_reason, "a gradient was not finite");
@@ -245,11 +246,16 @@ TEST(Fallbacks, of_ranks_are_counted_together_and_name_the_rank_that_had_no_plan
   other.fallbacks[0].plan_missing_reason = "an operator failed";
   other.fallbacks[1].budget->exceeded = 1;
   other.fallbacks[1].budget->exceeded_reason = "more was saved";
+  other.fallbacks[1].budget->uncertain = 4;
+  other.fallbacks[1].budget->uncertain_reason = "it is small";
   const auto all = fallbacks_of_ranks({none, other, none});
   EXPECT_EQ(all.at(0).plan_missing_reason, "on rank 1: an operator failed");
   EXPECT_EQ(all.at(1).departures, 6);
   ASSERT_TRUE(all.at(1).budget);
+  EXPECT_EQ(all.at(1).budget->steps, 15);
   EXPECT_EQ(all.at(1).budget->exceeded, 1);
+  EXPECT_EQ(all.at(1).budget->uncertain, 4);
+  EXPECT_EQ(all.at(1).budget->uncertain_reason, "on rank 1: it is small");
   EXPECT_EQ(all.at(1).budget->exceeded_reason, "on rank 1: more was saved");
 }
 
