@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/folder.h"
 #include "reports/base/streams.h"
 #include "reports/export/exporters.h"
 #include "reports/html/page.h"
@@ -72,6 +73,9 @@ struct Text {
   std::string_view file;  ///< its name in the folder; empty: --out is the file itself
   reports::TextForm form;
 };
+
+/// The commands whose folder is searched for texts of others.
+constexpr uint32_t kKeepTexts = kWriteOtherThings | command::kQuality;
 
 constexpr uintmax_t kLargestText = uintmax_t{64} << 20;  ///< a page of many results has a tenth
 constexpr std::array kTexts = {
@@ -308,6 +312,9 @@ void require_own_folder(const Command& command, const CommandLine& line, const f
   if (of_a_run && (command.bit & kWriteOtherThings) != 0) {
     throw refusal(out, "the folder of a run", "another folder");
   }
+  // A file that another process is writing is not whole yet and would pass for a stranger's.
+  std::optional<reports::FolderLock> lock;
+  if ((command.bit & kKeepTexts) != 0 && fs::is_directory(out)) lock.emplace(out);
   for (const Text& text : kTexts) {
     if ((text.commands & command.bit) == 0) continue;
     if (text.form.begins == reports::kPageBegins && !line.options.html) continue;

@@ -64,6 +64,20 @@ TEST(OneFolder, of_baselines_is_promoted_into_by_one_process_at_a_time) {
   EXPECT_NE(promoted.err.find(kBusy), std::string::npos) << promoted.err;
 }
 
+TEST(OneFolder, holds_no_strangers_file_while_another_process_writes_its_own) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  ASSERT_EQ(run_noisemark(timed_only(run)).code, 0);
+  const fs::path held = folder.path() / "held";
+  const reports::FolderLock lock(held);
+  fs::create_directory(held / "plots");
+  std::ofstream(held / "plots" / "history_images_per_s.svg") << "<svg";  // not whole yet
+  const Finished history = run_noisemark({"history", run, "--out", held.string()});
+  EXPECT_EQ(history.code, 2) << history.both();
+  EXPECT_NE(history.err.find(kBusy), std::string::npos) << history.err;
+  EXPECT_EQ(history.err.find("--force"), std::string::npos) << history.err;
+}
+
 TEST(OneFolder, is_written_by_no_command_while_another_process_writes_there) {
   const TemporaryFolder folder;
   const std::string run = (folder.path() / "run").string();
