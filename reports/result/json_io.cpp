@@ -70,25 +70,22 @@ std::string to_json(const Result& result) {
   return text.replace(text.find(zeros), zeros.size(), sha256_of(text));
 }
 
-std::string to_json(const RankRecord& record) {
-  return json::tree_of(record).dump();
+template <class Part>
+std::string to_json(const Part& part) {
+  return json::tree_of(part).dump();
 }
 
-RankRecord rank_from_json(std::string_view text, const std::string& where) {
-  RankRecord record;
-  Reader(where).value(parse(text, where), record, Path{});
-  return record;
+template <class Part>
+Part part_from_json(std::string_view text, const std::string& where) {
+  Part part;
+  Reader(where).value(parse(text, where), part, Path{});
+  return part;
 }
 
-std::string to_json(const Certificate& certificate) {
-  return json::tree_of(certificate).dump();
-}
-
-Certificate certificate_from_json(std::string_view text, const std::string& where) {
-  Certificate certificate;
-  Reader(where).value(parse(text, where), certificate, Path{});
-  return certificate;
-}
+template std::string to_json(const RankRecord&);
+template std::string to_json(const Certificate&);
+template RankRecord part_from_json(std::string_view, const std::string&);
+template Certificate part_from_json(std::string_view, const std::string&);
 
 void write_result(const std::filesystem::path& path, const Result& result) {
   write_file_atomically(path, to_json(result));

@@ -26,13 +26,12 @@ namespace noisemark::reports {
 /// Reads without verifying the checksum, to see what else is wrong with a changed file.
 [[nodiscard]] Result from_json_unverified(std::string_view text, const std::string& where);
 
-/// A rank hands this to rank 0, which reads it: the same fields as in result.json, without a
-/// checksum. Reading throws Error (bad input).
-[[nodiscard]] std::string to_json(const RankRecord& record);
-[[nodiscard]] RankRecord rank_from_json(std::string_view text, const std::string& where);
-/// The same for a certificate.
-[[nodiscard]] std::string to_json(const Certificate& certificate);
-[[nodiscard]] Certificate certificate_from_json(std::string_view text, const std::string& where);
+/// A rank hands a RankRecord or a Certificate to rank 0, which reads it: the same fields as in
+/// result.json, without a checksum. Reading throws Error (bad input).
+template <class Part>
+[[nodiscard]] std::string to_json(const Part& part);
+template <class Part>
+[[nodiscard]] Part part_from_json(std::string_view text, const std::string& where);
 
 /// Throws Error (cannot write).
 void write_result(const std::filesystem::path& path, const Result& result);

@@ -128,7 +128,7 @@ void leave_certificate(RunState& run) {
 std::vector<reports::Certificate> certificates_of(Group& group, const reports::Certificate& own) {
   std::vector<reports::Certificate> all;
   for (const std::string& text : group.exchange(reports::to_json(own))) {
-    all.push_back(reports::certificate_from_json(text, "what a rank handed over"));
+    all.push_back(reports::part_from_json<reports::Certificate>(text, "what a rank handed over"));
   }
   return all;
 }
@@ -274,7 +274,8 @@ void hand_over(RunState& run) {
   record.fallbacks = run.result.memory_mode.fallbacks;
   describe_stage(run.training.stages, record);
   for (const std::string& text : run.session.group->exchange(reports::to_json(record))) {
-    run.result.ranks.push_back(reports::rank_from_json(text, "what a rank handed over"));
+    run.result.ranks.push_back(
+        reports::part_from_json<reports::RankRecord>(text, "what a rank handed over"));
   }
   run.result.memory_mode.fallbacks = fallbacks_of_ranks(run.result.ranks);
 }

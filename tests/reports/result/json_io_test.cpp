@@ -104,7 +104,7 @@ TEST(JsonIo, comes_back_the_same) {
 
 TEST(JsonIo, hands_over_what_a_rank_found) {
   const RankRecord record = test::result_of_two_ranks().ranks[1];
-  EXPECT_EQ(to_json(rank_from_json(to_json(record), "rank 1")), to_json(record));
+  EXPECT_EQ(to_json(part_from_json<RankRecord>(to_json(record), "rank 1")), to_json(record));
 }
 
 TEST(JsonIo, keeps_the_values) {

@@ -81,8 +81,8 @@ TEST(Certificate, of_ranks_is_that_of_the_first_which_did_not_pass_with_its_bits
   failed.verdict = reports::Verdict::kFail;
   failed.words = "Differs from mode none after step 2, first in loss.";
   failed.sha256.back() = std::string(64, '0');
-  const reports::Certificate told =
-      reports::certificate_from_json(reports::to_json(failed), "what a rank handed over");
+  const reports::Certificate told = reports::part_from_json<reports::Certificate>(
+      reports::to_json(failed), "what a rank handed over");
   const reports::Certificate all = certificate_of_ranks({own, told});
   EXPECT_EQ(all.verdict, reports::Verdict::kFail);
   EXPECT_EQ(all.words, "On rank 1: Differs from mode none after step 2, first in loss.");
