@@ -9,7 +9,7 @@
 
 #include "reports/seeds/distance_file.h"
 #include "suite/config/definition.h"
-#include "suite/sampling/patch_record.h"
+#include "suite/sampling/patches.h"
 #include "suite/sampling/weights.h"
 
 namespace noisemark::suite {

@@ -1,4 +1,4 @@
-#include "suite/sampling/patch_record.h"
+#include "suite/sampling/patches.h"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 #include "suite/run/folder/event_log.h"
 #include "suite/run/passes/session.h"
 #include "suite/run/passes/watch.h"
-#include "suite/sampling/patch_record.h"
+#include "suite/sampling/patches.h"
 #include "suite/train/checkpoint.h"
 
 namespace noisemark::suite {
