@@ -322,6 +322,19 @@ bool is_prediction_of_a_run(const fs::path& folder) {
          fs::is_regular_file(folder.parent_path() / "result.json", none);
 }
 
+/// A suite without its list, of which only its report tells: which runs are missing, nobody knows.
+void add_lost_suite(const fs::path& folder, std::vector<Finding>& lost) {
+  const fs::path list = folder / "suite.json";
+  const fs::path report = folder / "report.md";
+  std::vector<Finding> named_by_others;
+  or_lost(report, &named_by_others, [&] {
+    if (is_named(list) || is_named(folder / "result.json")) return;
+    if (!is_suite_report(read_file(report)) || joined_suite(folder)) return;
+    lost.push_back(
+        {list.string(), kLost, "it is not there, and the report.md beside it is a suite's"});
+  });
+}
+
 void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
                         std::vector<Finding>* lost) {
   or_lost(folder, lost, [&] {
@@ -330,6 +343,7 @@ void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
       if (lost != nullptr && entry.path().filename() == "suite.json") {
         add_lost_of_suite(folder, *lost);
       }
+      if (lost != nullptr && entry.path().filename() == "report.md") add_lost_suite(folder, *lost);
       std::error_code unknown;
       if (lost != nullptr && entry.is_symlink(unknown) && !entry.exists(unknown)) {
         lost->push_back({entry.path().string(), kLost, std::string(kLinkToNothing)});

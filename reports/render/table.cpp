@@ -358,9 +358,20 @@ std::string suite_summary(const std::string& title, const std::vector<NamedResul
   return text;
 }
 
+namespace {
+
+constexpr std::string_view kReports = "\n## Reports\n\n";  ///< a summary has none
+
+}  // namespace
+
+bool is_suite_report(std::string_view text) {
+  return text.starts_with("# ") && text.find("\n## Side by side\n") != text.npos &&
+         text.find(kReports) != text.npos;
+}
+
 std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
                                 const std::vector<MissingRun>& missing) {
-  std::string text = suite_summary(title, results, missing) + "\n## Reports\n\n";
+  std::string text = suite_summary(title, results, missing) + std::string(kReports);
   for (const NamedResult& named : results) {
     text += fmt::format("- {}\n", link(named.name, named.name + "/report.md"));
   }

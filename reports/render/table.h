@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/render/check.h"
@@ -63,6 +64,9 @@ struct MissingRun {
 [[nodiscard]] std::string render_suite_report(const std::string& title,
                                               const std::vector<NamedResult>& results,
                                               const std::vector<MissingRun>& missing);
+
+/// Says whether a text is such a report, by its headings.
+[[nodiscard]] bool is_suite_report(std::string_view text);
 
 /// Renders it without the links to the runs' reports, for a reader who has not got them.
 [[nodiscard]] std::string suite_summary(const std::string& title,

@@ -250,6 +250,24 @@ TEST_F(WriteReport, a_suite_shows_its_results_and_the_runs_that_left_none) {
   EXPECT_TRUE(check(folder_).empty());
 }
 
+TEST_F(WriteReport, a_suite_whose_list_is_gone_is_named) {
+  write_suite(folder_, {"smoke", {"a"}, {}});
+  write_run_folder(folder_ / "a", result());
+  write_suite_report(folder_);
+  ASSERT_TRUE(check(folder_).empty());
+  fs::remove(folder_ / "suite.json");
+  std::vector<Finding> lost;
+  (void)rewrite_report(folder_, &lost);
+  const std::vector<Finding> checked = check(folder_);
+  for (const std::vector<Finding>& findings : {checked, lost}) {
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_EQ(findings[0].file, (folder_ / "suite.json").string());
+    EXPECT_EQ(findings[0].words, "it is not there, and the report.md beside it is a suite's");
+  }
+  write_file_atomically(folder_ / "report.md", "# PASS: mine\n\n1 of 1 runs passed.\n");
+  EXPECT_TRUE(check(folder_).empty()) << "nobody knows that it was a suite";
+}
+
 TEST_F(WriteReport, a_suite_never_shows_a_result_that_lay_there_before_it) {
   const fs::path file = folder_ / "a@cpu" / "none" / "result.json";
   write_run_folder(file.parent_path(), result());
