@@ -35,12 +35,11 @@ constexpr const char* kHigherPeak =
     "making values again would hold more at the peak of the step than keeping them does";
 constexpr const char* kNoTwoAlike = "no two of the recorded passes were alike";
 
-/// Passes of so many kinds are compared with new ones while the mode watches.
-constexpr size_t kMostSeen = 3;
 /// Plans that wait for passes of their kind.
 constexpr size_t kMostKnown = 3;
-/// So many passes are watched in vain before the mode rests.
-constexpr int kMostInVain = 16;
+/// So many passes are watched in vain before the mode rests. A new one is compared with all of
+/// them, so that shapes in rotation are seen again; they hold no tensors but the model's.
+constexpr size_t kMostInVain = 16;
 /// So many passes that depart from a plan are let by at first, and at most.
 constexpr int64_t kFirstPatience = 4;
 constexpr int64_t kMostPatience = 256;
@@ -533,9 +532,8 @@ void PlannedMode::finish_recording(Recording& recording) {
 
 void PlannedMode::keep_recording(Recording& recording, StepGraph graph) {
   report_.missing_reason = recording.seen.empty() ? kOneRecorded : kNoTwoAlike;
-  if (recording.seen.size() == kMostSeen) recording.seen.erase(recording.seen.begin());
   recording.seen.push_back(std::make_shared<StepGraph>(std::move(graph)));
-  if (++recording.passes < kMostInVain) return;
+  if (recording.seen.size() < kMostInVain) return;
   patience_ = std::min(2 * patience_, kMostPatience);
   enter(Resting{patience_});
 }

@@ -174,8 +174,7 @@ class PlannedMode : public Mode {
   // The phases of a mode, in their order. Each owns the pass in progress.
   /// Keeps everything and watches, until two passes are alike.
   struct Recording {
-    std::vector<std::shared_ptr<StepGraph>> seen;  ///< passes that another one may be like
-    int passes = 0;                                ///< passes that were like none of them
+    std::vector<std::shared_ptr<StepGraph>> seen;  ///< passes that were like none before them
     std::unique_ptr<StepRecorder> pass;
   };
   /// Keeps everything, after watching many passes in vain.
