@@ -50,8 +50,10 @@ std::string not_repeatable_words(const Budget& budget, double error) {
          ": backward gives another gradient when it is run again, although nothing is rounded "
          "(by " +
          std::to_string(error) +
-         " of its norm), so no error can be measured: a function's backward changes what it reads. "
-         "A budget without an error runs it once";
+         " of its norm), so no error can be measured: a function's backward, or a hook, changes "
+         "what "
+         "it reads. Clear the gradients and take the step again: from now on everything is kept. A "
+         "budget without an error runs backward once";
 }
 
 /// Adds to `total_s` what its scope takes, less what `measuring_s` grows by meanwhile.
@@ -368,6 +370,8 @@ void BudgetMode::rehearse(GradientProbe& probe) {
   const PlanningScope timed(planning_s_, apart_s_);
   try {
     plan_and_measure(probe);
+  } catch (const BackwardNotRepeatable&) {
+    throw;  // the program hears of it once, and may go on
   } catch (...) {
     failure_ = std::current_exception();
     throw;
@@ -386,9 +390,11 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
   // Two in turn tell whether each differs, also where every second does.
   const double repeated = probe.error_of(/*plan=*/nullptr);
   if (repeated > kMostWithoutRounding) {
-    throw std::runtime_error(not_repeatable_words(budget_, repeated));
+    throw BackwardNotRepeatable(not_repeatable_words(budget_, repeated));
   }
-  const ErrorModel measured_apart = measured_error_model(*options_, error_of, limit);
+  ErrorModel measured_apart = measured_error_model(*options_, error_of, limit);
+  // Another backward of this pass was measured before.
+  if (measured_error_) measured_apart.take_larger(errors_);
   ErrorModel errors = measured_apart;
   bool smallest_is_left = true;
   for (int corrections = 0;; ++corrections) {
@@ -402,7 +408,7 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
     const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
     probed_passes_ = probe.passes();
     if (corrections > kCorrections && measured > std::max(limit, kMostWithoutRounding)) {
-      throw std::runtime_error(not_repeatable_words(budget_, measured));
+      throw BackwardNotRepeatable(not_repeatable_words(budget_, measured));
     }
     if (measured <= limit || corrections > kCorrections) {
       expect_error(std::move(errors), measured);
@@ -439,10 +445,10 @@ bool BudgetMode::takes_smallest(const ErrorModel& errors, const MeasureError& er
 /// A plan that rounds nothing is expected to have no error, whatever a device gives each time.
 void BudgetMode::expect_error(ErrorModel errors, double measured) {
   const double of_plan = answer_ ? answer_->point.error : 0;
-  measured_error_ = measured;
+  measured_error_ = std::max(measured, measured_error_.value_or(0));
   gradient_norm_ = 0;
   most_careful_ = false;
-  expected_error_ = of_plan > 0 ? measured : 0;
+  expected_error_ = of_plan > 0 ? *measured_error_ : 0;
   errors_ = std::move(errors);
   const double excess = of_plan > 0 ? measured / of_plan : 1;
   if (excess > 1) errors_.scale(excess * excess);

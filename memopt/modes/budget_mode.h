@@ -46,12 +46,14 @@ class BudgetNotKept : public std::runtime_error {
 /// backward is run several times more, to measure what each way to round would do to the gradient
 /// (plan/error_model.h), and once under each plan that is chosen. A plan whose measured error is
 /// above the bound is not followed; a more careful one is chosen. Where the gradient of that pass
-/// is zero or not finite, the pass after it serves. Where backward gives another gradient each
-/// time, though nothing is rounded, begin_step() throws std::runtime_error from then on. What
-/// rounding adds to a gradient is taken to stay as large as it was then, however small the gradient
-/// becomes: when `.grad` at the end of a step (on another device, in check_step()) is so small that
-/// the error is expected to be 1.25 times the bound, the step is counted, an error where the budget
-/// is strict, and a plan is chosen that keeps the bound for such a gradient, if the budget has one.
+/// is zero or not finite, the pass after it serves. Each backward of the pass is measured, and what
+/// none of them asked for is not rounded. Where backward gives another gradient each time, though
+/// nothing is rounded, the program's own backward throws BackwardNotRepeatable once, before it
+/// begins, and everything is kept from then on. What rounding adds to a gradient is taken to stay
+/// as large as it was then, however small the gradient becomes: when `.grad` at the end of a step
+/// (on another device, in check_step()) is so small that the error is expected to be 1.25 times the
+/// bound, the step is counted, an error where the budget is strict, and a plan is chosen that keeps
+/// the bound for such a gradient, if the budget has one.
 class BudgetMode final : public PlannedMode {
  public:
   explicit BudgetMode(const Budget& budget);
@@ -85,6 +87,7 @@ class BudgetMode final : public PlannedMode {
                          bool verified) override;
   [[nodiscard]] bool wants_rehearsal() const override;
   void rehearse(GradientProbe& probe) override;
+  void forget_rehearsal() override { measured_error_.reset(); }
   void before_pass() override;
   [[nodiscard]] bool serves_later() const override { return needed_bytes_ == 0; }
   void forget_plan() override;

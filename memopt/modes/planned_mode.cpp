@@ -437,12 +437,7 @@ void PlannedMode::finish_pass() {
     } else if (auto* rehearsing = std::get_if<Rehearsing>(&phase_)) {
       const auto pass = std::move(rehearsing->pass);
       rehearsing->watcher.reset();
-      if (pass != nullptr && pass->departed()) {
-        note_departure();
-      } else if (pass != nullptr) {
-        note_recorded_way();
-        if (wants_rehearsal()) report_.missing_reason = kNotRehearsed;
-      }
+      if (pass != nullptr) finish_rehearsing(*pass);
     }
     learn_from_answers();
     learn_from_backwards();
@@ -451,7 +446,8 @@ void PlannedMode::finish_pass() {
   }
 }
 
-/// A backward of another forward pass is let by; what goes wrong ends the plan, not the training.
+/// A backward of another forward pass is let by; what goes wrong ends the plan, not the training,
+/// unless the backward that is to come would give a wrong gradient.
 void PlannedMode::rehearse_before(const BackwardAgain& again) {
   auto* rehearsing = std::get_if<Rehearsing>(&phase_);
   if (rehearsing == nullptr || rehearsing->pass == nullptr) return;
@@ -465,18 +461,45 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
     }
     const std::unique_ptr<GradientProbe> probe =
         probe_of(rehearsal, again, std::move(parameters), std::move(model));
-    if (probe != nullptr && rehearsal.asked() == 0) return;
-    if (probe != nullptr && probe->usable()) {
-      rehearse(*probe);
-      if (doubt_ != nullptr) refuse_doubtful_step();
-      report_.missing_reason.clear();
-      make_plan();
-    }
+    if (probe == nullptr) return rehearsal.end();
+    if (!rehearsal.asked() || !probe->usable()) return;
+    rehearse(*probe);
+    if (doubt_ != nullptr) refuse_doubtful_step();
+  } catch (const BackwardNotRepeatable& error) {
     rehearsal.end();
+    give_up(error.what());
+    throw;
   } catch (const std::exception& error) {
     rehearsal.end();
     give_up(error.what());
   }
+}
+
+/// A plan must serve every backward of the pass, so none is made before its last.
+void PlannedMode::finish_rehearsing(const Rehearsal& pass) {
+  if (pass.departed()) return note_departure();
+  note_recorded_way();
+  if (wants_rehearsal()) {
+    report_.missing_reason = kNotRehearsed;
+    return;
+  }
+  report_.missing_reason.clear();
+  if (must_not_round(pass.unmeasured())) forget_rehearsal();
+  make_plan();
+}
+
+/// Returns whether a plan could have rounded one of them until now.
+bool PlannedMode::must_not_round(const std::vector<SlotId>& slots) {
+  bool any = false;
+  for (const SlotId id : slots) {
+    RecordedSlot& slot = graph_->slots[static_cast<size_t>(id)];
+    const RecordedValue& value = graph_->value(slot.value);
+    RecordedStorage& storage = graph_->storages[static_cast<size_t>(value.storage)];
+    if (storage.external || !at::isFloatingType(value.dtype)) continue;
+    any = !std::exchange(slot.exact, true) || any;
+    storage.exact = true;
+  }
+  return any;
 }
 
 /// Null where the program's own backward fails: it says so itself when it is run.

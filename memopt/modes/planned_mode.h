@@ -142,8 +142,10 @@ class PlannedMode : public Mode {
   /// Returns whether a pass is needed, after the one that verified, in which everything is kept and
   /// plans are tried. Asked before every pass.
   [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
-  /// In such a pass, before its backward. Afterwards plan_for() is asked again.
+  /// In such a pass, before each of its backwards. plan_for() is asked again when the pass is over.
   virtual void rehearse(GradientProbe& /*probe*/) {}
+  /// What was rehearsed is to be rehearsed again in another pass.
+  virtual void forget_rehearsal() {}
 
   /// A pass begins that may follow the plan in force. What it throws ends the mode's work.
   virtual void before_pass() {}
@@ -256,6 +258,8 @@ class PlannedMode : public Mode {
                                                                const BackwardAgain& again,
                                                                std::vector<at::Tensor> parameters,
                                                                std::vector<at::Tensor> model);
+  void finish_rehearsing(const Rehearsal& pass);
+  [[nodiscard]] bool must_not_round(const std::vector<SlotId>& slots);
   void finish_recording(Recording& recording);
   void keep_recording(Recording& recording, StepGraph graph);
   void finish_verifying(const PlanExecution& pass);

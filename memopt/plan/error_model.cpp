@@ -69,6 +69,14 @@ void ErrorModel::scale(double factor) {
   }
 }
 
+void ErrorModel::take_larger(const ErrorModel& other) {
+  for (size_t block = 0; block < squared.size(); ++block) {
+    for (size_t option = 0; option < squared[block].size(); ++option) {
+      squared[block][option] = std::max(squared[block][option], other.of(block, option));
+    }
+  }
+}
+
 void ErrorModel::forbid_rounding(const std::vector<BlockOption>& options) {
   for (std::vector<double>& block : squared) {
     for (size_t o = 0; o < block.size(); ++o) {

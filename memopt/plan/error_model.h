@@ -25,6 +25,8 @@ struct ErrorModel {
   }
   /// Every option that rounds is expected to add `factor` times as much.
   void scale(double factor);
+  /// Every option is expected to add what it adds in the worse of two models of the same options.
+  void take_larger(const ErrorModel& other);
   /// No option that rounds is allowed anywhere.
   void forbid_rounding(const std::vector<BlockOption>& options);
 };

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ class Rehearsal::State {
 
   void rehearse(const std::shared_ptr<const TreatmentPlan>& plan) {
     const std::lock_guard lock(mutex_);
-    asked_ = 0;
+    asked_.clear();
     slots_.clear();
     if (plan == nullptr) return;
     PlanExecution execution(plan, key_, PlanExecution::Purpose::kRehearse, doubt_);
@@ -60,15 +61,29 @@ class Rehearsal::State {
     torch::autograd::SavedVariableHooks* rehearsed = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      ++asked_;
+      asked_.insert(slot);
       if (slot != kNone && !slots_.empty()) rehearsed = slots_[static_cast<size_t>(slot)].get();
     }
     return rehearsed == nullptr ? kept.call_unpack_hook() : rehearsed->call_unpack_hook();
   }
 
-  [[nodiscard]] int64_t asked() const {
+  [[nodiscard]] bool asked() const {
     const std::lock_guard lock(mutex_);
-    return asked_;
+    return !asked_.empty();
+  }
+  void note_measured() {
+    const std::lock_guard lock(mutex_);
+    measured_.insert(asked_.begin(), asked_.end());
+  }
+  [[nodiscard]] std::vector<SlotId> unmeasured() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<SlotId> slots;
+    for (size_t slot = 0; slot < graph_->slots.size(); ++slot) {
+      if (measured_.count(static_cast<SlotId>(slot)) == 0) {
+        slots.push_back(static_cast<SlotId>(slot));
+      }
+    }
+    return slots;
   }
   [[nodiscard]] bool complete() const {
     const std::lock_guard lock(mutex_);
@@ -93,7 +108,8 @@ class Rehearsal::State {
   mutable std::mutex mutex_;
   std::vector<at::Tensor> saved_;                                            ///< by slot
   std::vector<std::unique_ptr<torch::autograd::SavedVariableHooks>> slots_;  ///< the plan's hooks
-  int64_t asked_ = 0;
+  std::set<SlotId> asked_;     ///< since rehearse(); kNone: a tensor that no slot is for
+  std::set<SlotId> measured_;  ///< by a backward whose gradient was measured
   bool departed_ = false;
   bool ended_ = false;
 };
@@ -130,8 +146,16 @@ void Rehearsal::rehearse(const std::shared_ptr<const TreatmentPlan>& plan) {
   state_->rehearse(plan);
 }
 
-int64_t Rehearsal::asked() const {
+bool Rehearsal::asked() const {
   return state_->asked();
+}
+
+void Rehearsal::note_measured() {
+  state_->note_measured();
+}
+
+std::vector<SlotId> Rehearsal::unmeasured() const {
+  return state_->unmeasured();
 }
 
 bool Rehearsal::begins_with(const at::Tensor& tensor) {
@@ -279,12 +303,13 @@ GradientProbe::GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
   if (!rehearsal_.complete()) return;
   rehearsal_.rehearse(nullptr);
   exact_ = run();
-  if (rehearsal_.asked() == 0) return;
+  if (!rehearsal_.asked()) return;
   const c10::NoGradGuard no_grad;
   for (const at::Tensor& gradient : exact_) {
     if (gradient.defined()) exact_squared_ += squared_norm(gradient);
   }
   usable_ = std::isfinite(exact_squared_) && exact_squared_ > 0;
+  if (usable_) rehearsal_.note_measured();
 }
 
 double GradientProbe::error_of(const std::shared_ptr<const TreatmentPlan>& plan) {

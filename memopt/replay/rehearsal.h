@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "memopt/autograd/saved_tensor_scope.h"
@@ -14,6 +15,12 @@ struct SavedVariableHooks;
 }
 
 namespace noisemark::memopt {
+
+/// A backward pass gave another gradient when it was run again. What it reads has changed with it,
+/// so the program must not take the gradient that it is about to get.
+class BackwardNotRepeatable : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// A forward pass that keeps everything, and can give its backward what a plan would have given:
 /// encoded and decoded, or recomputed from what the plan holds. So one pass can try many plans.
@@ -30,8 +37,12 @@ class Rehearsal {
 
   /// Slots give from now on what they would under `plan`; null: what was saved.
   void rehearse(const std::shared_ptr<const TreatmentPlan>& plan);
-  /// Counts how often slots have been asked since the last call of rehearse().
-  [[nodiscard]] int64_t asked() const;
+  /// Returns whether any slot has been asked since the last call of rehearse().
+  [[nodiscard]] bool asked() const;
+  /// What was asked since then counts as measured.
+  void note_measured();
+  /// The slots that no backward asked whose gradient was measured.
+  [[nodiscard]] std::vector<SlotId> unmeasured() const;
   /// These are what PlanExecution::begins_with() and departed() are.
   [[nodiscard]] bool begins_with(const at::Tensor& tensor);
   [[nodiscard]] bool departed() const;
