@@ -880,6 +880,51 @@ class StepsOfRows {
   int64_t number_ = 0;
 };
 
+/// Reads a parameter in its backward as autograd hands it out.
+class OwnProduct : public torch::autograd::Function<OwnProduct> {
+ public:
+  struct Seen {
+    at::Tensor parameter;
+    int the_same = 0;
+    int with_gradient = 0;
+  };
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight, Seen* seen) {
+    context->save_for_backward({x, weight});
+    context->saved_data["seen"] = reinterpret_cast<int64_t>(seen);
+    return x * weight;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    auto* seen = reinterpret_cast<Seen*>(context->saved_data["seen"].toInt());
+    seen->the_same += saved[1].is_same(seen->parameter) ? 1 : 0;
+    seen->with_gradient += saved[1].grad().defined() ? 1 : 0;
+    return {gradients[0] * saved[1], gradients[0] * saved[0], {}};
+  }
+};
+
+/// LibTorch copies what a hook hands out, and asks for hooks before it says of which tensor.
+TEST(KnownKinds, of_parameters_that_a_custom_function_saved_are_copies_without_gradients) {
+  for (const char* mode : {"none", "echo"}) {
+    const auto layers = std::make_shared<Layers>();
+    ModeRun run(mode, make_layers(layers));
+    OwnProduct::Seen seen{layers->weights[0]};
+    seen.parameter.mutable_grad() = at::ones({32, 32});
+    run.begin(1);
+    at::Tensor loss;
+    {
+      const SavedTensorScope scope(run.mode());
+      loss = OwnProduct::apply(at::ones({32, 32}), seen.parameter, &seen).sum();
+    }
+    loss.backward();
+    run.mode().end_step();
+    const int kept = std::string(mode) == "none" ? 1 : 0;
+    EXPECT_EQ(seen.the_same, kept) << mode;
+    EXPECT_EQ(seen.with_gradient, kept) << mode;
+  }
+}
+
 /// The first are watched at once; later ones follow 4 departures, then 8, 16 and 32. Two passes are
 /// recorded, one compares, and the next follows.
 TEST(Plans, are_made_after_twice_as_many_departures_each_time) {
