@@ -95,7 +95,7 @@ void BudgetMode::attach(const ModelView& model) {
   kept_ = {};
   step_exceeded_ = step_uncertain_ = false;
   passes_looked_at_ = 0;
-  steps_ = 0;
+  steps_ = followed_too_early_ = 0;
   step_mark_.reset();
   forget_plan();
 }
@@ -115,6 +115,7 @@ void BudgetMode::begin_step(int64_t step) {
   if (is_planned_too_early()) {
     failure_ = nullptr;
     start_over("the first step was too early to plan");
+    followed_too_early_ = PlannedMode::report().followed_passes;
   }
   ++steps_;
   if (failure_) std::rethrow_exception(failure_);
@@ -350,10 +351,13 @@ TreatmentPlan BudgetMode::answered() {
   const bool shared = budget_.target == BudgetTarget::kPeakSaved;
   needed_bytes_ = planner_->sure_bytes() * (shared ? together_ : 1);
   if (!shared) needed_bytes_ += bytes_beside();
-  // A training that kept it before and has changed goes on, and so does one whose values are no
-  // longer what codecs take. The report counts its steps.
-  if (kept_.steps == kept_.exceeded && refused_bytes() == 0)
+  // A training that kept it before and has changed goes on, and so does one that has passes of
+  // another kind, which no refusal could have known, or whose values are no longer what codecs
+  // take. The report counts its steps.
+  const bool planned_before = PlannedMode::report().followed_passes > followed_too_early_;
+  if (kept_.steps == kept_.exceeded && !planned_before && refused_bytes() == 0) {
     throw BudgetTooSmall(budget_, needed_bytes_);
+  }
   return planner_->plan(planner_->curve().back());
 }
 

@@ -33,8 +33,8 @@ class BudgetNotKept : public std::runtime_error {
 /// A planned mode whose plan is the cheapest that the planner knows within a budget. The third pass
 /// compares whatever any option could recompute. Where the budget cannot be met,
 /// the next begin_step() throws BudgetTooSmall, and everything is kept until then. A training that
-/// kept the budget and then needs more, because its model or its batches changed, goes on under the
-/// smallest plan.
+/// kept the budget, or had a plan within it, and then needs more, because its model, its batches or
+/// the kind of its passes changed, goes on under the smallest plan.
 ///
 /// A plan of the first step within "budget:SIZE" is planned again in the second, because an
 /// optimizer makes its state between the two. Where several forward passes run before their
@@ -127,6 +127,7 @@ class BudgetMode final : public PlannedMode {
   int64_t followed_before_ = 0;
   int64_t retained_before_ = 0;
   int64_t refused_before_ = 0;
+  int64_t followed_too_early_ = 0;  ///< passes that followed a plan which was made too early
   KeptBudget kept_;
   bool step_exceeded_ = false;    ///< the last one
   bool step_uncertain_ = false;   ///< its error may be above what is allowed

@@ -925,6 +925,28 @@ TEST(KnownKinds, of_parameters_that_a_custom_function_saved_are_copies_without_g
   }
 }
 
+TEST_F(Budgets, that_the_first_kind_of_pass_kept_are_not_refused_for_another_kind) {
+  const auto layers = std::make_shared<Layers>();
+  const auto take_steps = [&layers](const std::string& mode) {
+    ModeRun run(mode, make_layers(layers));
+    const int64_t rows = layers->x->size(0);
+    for (int64_t number = 1; number <= 40; ++number) {
+      run.begin(number);
+      for (const int64_t factor : {1, 4}) {
+        *layers->x = at::randn({factor * rows, 32});
+        run.forward().backward();
+      }
+      run.mode().end_step();
+      static_cast<void>(run.take_gradients());
+    }
+    return *run.report().budget;
+  };
+  const int64_t smallest = smallest_lossless_budget(make_layers(layers));
+  const KeptBudget kept =
+      take_steps(spell_budget({BudgetTarget::kPeakSaved, smallest + smallest / 10, {}}));
+  EXPECT_EQ(kept.exceeded, kept.steps);
+}
+
 /// The first are watched at once; later ones follow 4 departures, then 8, 16 and 32. Two passes are
 /// recorded, one compares, and the next follows.
 TEST(Plans, are_made_after_twice_as_many_departures_each_time) {
