@@ -144,7 +144,7 @@ class PlannedMode : public Mode {
   [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
   /// In such a pass, before each of its backwards. plan_for() is asked again when the pass is over.
   virtual void rehearse(GradientProbe& /*probe*/) {}
-  /// What was rehearsed is to be rehearsed again in another pass.
+  /// The next pass rehearses again.
   virtual void forget_rehearsal() {}
 
   /// A pass begins that may follow the plan in force. What it throws ends the mode's work.

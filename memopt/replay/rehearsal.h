@@ -39,7 +39,7 @@ class Rehearsal {
   void rehearse(const std::shared_ptr<const TreatmentPlan>& plan);
   /// Returns whether any slot has been asked since the last call of rehearse().
   [[nodiscard]] bool asked() const;
-  /// What was asked since then counts as measured.
+  /// Slots that were asked since then count as measured.
   void note_measured();
   /// The slots that no backward asked whose gradient was measured.
   [[nodiscard]] std::vector<SlotId> unmeasured() const;
