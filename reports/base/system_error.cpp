@@ -31,9 +31,12 @@ bool has_no_room(const std::error_code& code) {
 }
 
 bool lacks_memory_or_threads(const std::error_code& code) {
+  return is_one_of(code, {std::errc::not_enough_memory, std::errc::resource_unavailable_try_again});
+}
+
+bool lacks_descriptors(const std::error_code& code) {
   return is_one_of(code,
-                   {std::errc::not_enough_memory, std::errc::resource_unavailable_try_again,
-                    std::errc::too_many_files_open, std::errc::too_many_files_open_in_system});
+                   {std::errc::too_many_files_open, std::errc::too_many_files_open_in_system});
 }
 
 bool is_of_a_device(const std::error_code& code) {
@@ -63,9 +66,12 @@ Error error_of(const std::system_error& error) {
   const std::error_code& code = error.code();
   if (lacks_memory_or_threads(code)) {
     return {ExitCode::kOutOfMemory,
-            "no more memory, threads, processes or open files can be had: " + code.message() +
-                " (fewer threads, or a higher limit: ulimit -u, -v or -n, the pids limit of a "
+            "no more memory, threads or processes can be had: " + code.message() +
+                " (fewer threads, or a higher limit: ulimit -u or -v, the pids limit of a "
                 "container)"};
+  }
+  if (lacks_descriptors(code)) {
+    return {ExitCode::kOutOfMemory, "too many open files (raise ulimit -n)"};
   }
   if (const auto* of_a_path = dynamic_cast<const fs::filesystem_error*>(&error)) {
     const bool writing = has_no_room(code) || was_writing(*of_a_path);

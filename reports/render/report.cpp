@@ -300,7 +300,8 @@ std::string data(const Result& result) {
 
 std::string repeat(const Result& result) {
   if (result.repeat_command.empty()) return "## Repeat it\n\nNo command was recorded.\n";
-  std::string text = fmt::format("## Repeat it\n\n{}", code_block(result.repeat_command, "sh"));
+  std::string text =
+      fmt::format("## Repeat it\n\n{}", code_block(one_line(result.repeat_command), "sh"));
   if (result.repeat_command.starts_with("noisemark ")) {
     text += "\n`noisemark` is in `bin/` of the build folder (`build/release/bin/noisemark`).\n";
   }
@@ -493,7 +494,8 @@ constexpr std::string_view kEnd = " -->";
 
 std::string mark_line(const Mark& mark) {
   std::string line(kBegin);
-  line += mark.run_id;
+  // An id is of letters and digits; what another one holds could end the comment.
+  for (const char c : mark.run_id) line += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   line += kMiddle;
   line += mark.result_sha256;
   return line += kEnd;

@@ -55,4 +55,8 @@ struct CommandLine {
 /// the command did not write, which its bytes show; what an earlier --out left is replaced.
 void require_own_output(const Command& command, const CommandLine& line);
 
+/// Throws Error (exit code 2), naming every one, where `report` would write over a report, a plot
+/// or what a link leads to that it did not write, and no --force is given.
+void require_own_reports(const CommandLine& line);
+
 }  // namespace noisemark::suite

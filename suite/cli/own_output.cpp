@@ -1,5 +1,6 @@
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -16,11 +17,15 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/file.h"
 #include "reports/base/folder.h"
 #include "reports/base/streams.h"
 #include "reports/export/exporters.h"
 #include "reports/html/page.h"
 #include "reports/profile/profile.h"
+#include "reports/render/check.h"
+#include "reports/render/run_folder.h"
+#include "reports/render/table.h"
 #include "suite/cli/arguments.h"
 #include "suite/io/numpy.h"
 #include "suite/run/folder/output_folder.h"
@@ -80,6 +85,7 @@ constexpr uint32_t kKeepTexts = kWriteOtherThings | command::kQuality;
 constexpr uintmax_t kLargestText = uintmax_t{64} << 20;  ///< a page of many results has a tenth
 constexpr std::array kTexts = {
     Text{command::kFit, "", {"# ", "| largest batch |"}},
+    Text{command::kReport, "report.md", {"<!-- noisemark run_id="}},
     Text{command::kTrace, "", {"# Trace: ", "\n- Times are whole microseconds: "}},
     Text{command::kTrace, "", {"{\n  \"events\": ", "\"hidden_communication_frac\""}},
     Text{command::kCompare, "", {reports::kPageBegins, ",\n\"pairs\":"}},
@@ -259,21 +265,24 @@ void require_replaceable(const CommandLine& line, uint32_t command, const fs::pa
                 "another place, or --force to replace it");
 }
 
+/// Returns whether the text is there and has these words.
+bool has_words(const fs::path& file, const std::string& words) {
+  std::error_code unknown;
+  if (fs::file_size(file, unknown) > kLargestText || unknown) return false;
+  std::ifstream stream(file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  return bytes.find(words) != std::string::npos;
+}
+
+bool is_picture_of_a_plot(const fs::path& file) {
+  return has_words(file, "<title>" + file.stem().string() + "</title>");
+}
+
 /// Returns whether the file beside a plot's script, or the script, is as write_plots() leaves it.
 bool is_of_a_plot(const fs::path& file) {
-  constexpr std::string_view kScript = "# Drawn by: gnuplot -d ";
   const fs::path script = fs::path(file).replace_extension(".gp");
-  std::error_code unknown;
-  for (const auto& [path, words] :
-       {std::pair(script, std::string(kScript) + script.filename().string() + "\n"),
-        std::pair(file, "<title>" + file.stem().string() + "</title>")}) {
-    if (path == file && file.extension() != ".svg") continue;
-    if (fs::file_size(path, unknown) > kLargestText || unknown) return false;
-    std::ifstream stream(path, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-    if (bytes.find(words) == std::string::npos) return false;
-  }
-  return true;
+  return has_words(script, "# Drawn by: gnuplot -d " + script.filename().string() + "\n") &&
+         (file.extension() != ".svg" || is_picture_of_a_plot(file));
 }
 
 void require_own_plots(const Command& command, const CommandLine& line, const fs::path& out) {
@@ -335,6 +344,52 @@ void require_own_folder(const Command& command, const CommandLine& line, const f
 }
 
 }  // namespace
+
+namespace {
+
+/// Returns whether a file that is there is none that `report` wrote into `folder`. What a link
+/// leads to is somebody else's.
+bool is_strangers(const fs::path& folder, const fs::path& name) {
+  const fs::path file = folder / name;
+  const auto status = status_of(file);
+  if (!status || status->st_size == 0) return false;
+  if (!S_ISREG(status->st_mode)) return true;
+  if (fs::canonical(file) != fs::canonical(folder) / name) return true;
+  if (name.extension() == ".svg") return !is_picture_of_a_plot(file);
+  if (name.extension() != ".md") return !is_of_a_plot(file);
+  return !is_earlier_output(file, command::kReport, name.string()) &&
+         !reports::is_suite_report(reports::read_file(file));
+}
+
+}  // namespace
+
+void require_own_reports(const CommandLine& line) {
+  if (line.options.run.force) return;
+  const fs::path path = line.positional.front();
+  std::vector<reports::Finding> unread;  // the command tells of it
+  std::vector<fs::path> folders;
+  bool of_suite = false;
+  reports::or_lost(path, &unread, [&] {
+    folders = reports::result_folders(path, &unread);
+    of_suite = fs::exists(path / "suite.json") || reports::joined_suite(path);
+  });
+  std::vector<std::string> strangers;
+  const auto look_at = [&](const fs::path& folder, const fs::path& name) {
+    if (is_strangers(folder, name)) strangers.push_back((folder / name).string());
+  };
+  if (of_suite) look_at(path, "report.md");
+  for (const fs::path& folder : folders) {
+    look_at(folder, "report.md");
+    for (const char* plot : {"step_time", "loss", "memory"}) {
+      for (const char* ending : {".dat", ".gp", ".svg"}) {
+        look_at(folder, fs::path("plots") / (std::string(plot) + ending));
+      }
+    }
+  }
+  if (strangers.empty()) return;
+  throw bad_input(fmt::format("{}", fmt::join(strangers, ", ")), "", "not written by this command",
+                  "--force to replace it");
+}
 
 void require_own_output(const Command& command, const CommandLine& line) {
   const std::string& out = line.options.run.out;

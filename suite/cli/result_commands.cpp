@@ -254,6 +254,7 @@ Answer report_results(const CommandLine& line) {
     std::error_code no_folder;  // then it is refused below
     std::optional<reports::FolderLock> lock;
     if (std::filesystem::is_directory(path, no_folder)) lock.emplace(path);
+    require_own_reports(line);
     std::vector<reports::Finding> lost;
     note_insights(path, options, lost);
     const auto written = reports::rewrite_report(path, &lost);

@@ -6,17 +6,22 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <condition_variable>
 #include <future>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "memopt/accounting/tracking_allocator.h"
 #include "suite/parallel/backend.h"
+#include "suite/parallel/launch.h"
 
 namespace noisemark::suite {
 namespace {
@@ -70,12 +75,31 @@ StorePtr connect(const Rank& rank, milliseconds limit, bool serves) {
       attempt, c10::make_intrusive<c10d::TCPStore>(rank.address, options));
 }
 
+/// The exit code of a failure of which a library gives nothing but words.
+ExitCode code_of(const std::string& words) {
+  constexpr std::array kWants{EMFILE, ENFILE, ENOMEM};
+  return std::any_of(kWants.begin(), kWants.end(),
+                     [&](int want) {
+                       return words.find(std::generic_category().message(want)) !=
+                              std::string::npos;
+                     })
+             ? ExitCode::kOutOfMemory
+             : ExitCode::kInternal;
+}
+
 StorePtr open_store(const Rank& rank, milliseconds limit) {
-  const bool serves = rank.rank == 0 && !rank.agent_store;
+  const bool serves = serves_store(rank);
+  require_descriptors(rank);
   try {
     return connect(rank, limit, serves);
   } catch (const std::exception& error) {
-    throw bad_input("MASTER_ADDR and MASTER_PORT", address_of(rank), first_line(error.what()),
+    const std::string words = first_line(error.what());
+    const ExitCode code = code_of(words);
+    if (is_started_here() || code == ExitCode::kOutOfMemory) {
+      throw Error(code, fmt::format("the ranks do not reach each other at {}: {}", address_of(rank),
+                                    words));
+    }
+    throw bad_input("MASTER_ADDR and MASTER_PORT", address_of(rank), words,
                     serves ? "an address of this machine and a free port"
                            : "the address and port of rank 0, which listens there");
   }
@@ -199,7 +223,7 @@ GroupLost first_cause(c10d::Store& store, const Rank& self, milliseconds silence
     const std::vector<int64_t> silent = silent_ranks(store, self.ranks, silence);
     if (!silent.empty()) cause = named(silent) + " was killed or stopped: no sign of life";
   }
-  return agree_on(store, self.rank, ExitCode::kInternal, cause);
+  return agree_on(store, self.rank, code_of(words), cause);
 }
 
 at::Tensor one_number() {

@@ -25,6 +25,7 @@
 #include "suite/environment/environment.h"
 #include "suite/environment/processor.h"
 #include "suite/parallel/group.h"
+#include "suite/parallel/launch.h"
 #include "suite/run/passes/failure.h"
 #include "suite/run/passes/watch.h"
 #include "suite/run/run.h"
@@ -72,9 +73,13 @@ int64_t free_port() {
 }
 
 Variables variables_of(int64_t rank, int64_t ranks, int64_t port) {
-  return {{"RANK", std::to_string(rank)},        {"LOCAL_RANK", std::to_string(rank)},
-          {"WORLD_SIZE", std::to_string(ranks)}, {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", std::to_string(port)}, {"TORCHELASTIC_USE_AGENT_STORE", ""}};
+  return {{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(ranks)},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)},
+          {"TORCHELASTIC_USE_AGENT_STORE", ""},
+          {kStartedHere, "1"}};
 }
 
 bool is_stopped(pid_t process) {
@@ -265,6 +270,9 @@ void require_possible(const RunOptions& options, const std::vector<PlannedRun>& 
 }
 
 ExitCode launch_ranks(const std::vector<std::string>& argv, int64_t ranks, double timeout_s) {
+  Rank first;
+  first.ranks = ranks;
+  require_descriptors(first);
   const int64_t port = free_port();
   const InterruptGuard interrupt;
   LocalRanks processes(std::chrono::duration_cast<milliseconds>(kPatience * limit_of(timeout_s)));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <random>
 
+#include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "suite/config/lock.h"
 
@@ -42,7 +43,23 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}", entropy(), entropy());
 }
 
+/// A word of Bash's in which nothing moves a terminal's cursor or direction: $'a\x1b[31m'.
+std::string quoted_bytes(const std::string& word) {
+  std::string text = "$'";
+  for (const char letter : word) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte < 0x20 || byte >= 0x7F) {
+      text += fmt::format("\\x{:02x}", byte);
+    } else {
+      text +=
+          letter == '\'' || letter == '\\' ? fmt::format("\\{}", letter) : std::string(1, letter);
+    }
+  }
+  return text + "'";
+}
+
 std::string quoted(const std::string& word) {
+  if (reports::one_line(word) != word) return quoted_bytes(word);
   const std::string safe =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
   if (!word.empty() && word.find_first_not_of(safe) == std::string::npos) return word;

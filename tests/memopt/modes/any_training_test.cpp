@@ -803,42 +803,6 @@ TEST(Rehearsals, of_a_backward_whose_hook_doubles_every_second_gradient_are_an_e
   for (int64_t number = 4; number <= 8; ++number) static_cast<void>(run.step(number));
 }
 
-/// Most of what is saved serves the second backward alone.
-TEST(Rehearsals, measure_every_backward_of_a_pass) {
-  at::Tensor part;
-  const auto make = [&part](const std::shared_ptr<Layers>& layers) {
-    return [layers, &part] {
-      TestModel model = make_layers(layers)();
-      model.loss = [layers, &part] {
-        at::Tensor h = at::silu(at::linear(*layers->x, layers->weights[0]));
-        part = h.square().mean();
-        for (int i = 1; i < 4; ++i) h = at::gelu(at::tanh(at::linear(h, layers->weights[i])));
-        return h.square().mean();
-      };
-      return model;
-    };
-  };
-  const auto take_step = [&part](ModeRun& run, int64_t number) {
-    run.begin(number);
-    const at::Tensor loss = run.forward();
-    std::exchange(part, {}).backward({}, /*retain_graph=*/true);
-    static_cast<void>(run.take_gradients());
-    loss.backward();
-    run.mode().end_step();
-    return run.take_gradients();
-  };
-  const auto layers = std::make_shared<Layers>();
-  const int64_t lossless = smallest_lossless_budget(make(layers));
-  ModeRun run(spell_budget({BudgetTarget::kPeakSaved, lossless * 9 / 10, kAllowedError}),
-              make(layers));
-  ModeRun none("none", make(std::make_shared<Layers>()));
-  for (int64_t number = 1; number <= 8; ++number) {
-    expect_near(take_step(none, number), take_step(run, number), 2 * kAllowedError);
-  }
-  const auto& budgeted = dynamic_cast<const BudgetMode&>(run.mode());
-  EXPECT_GT(budgeted.measured_error().value_or(0), 0) << "nothing is rounded";
-}
-
 /// All passes have the same batch, so each has the same error.
 TEST(Rehearsals, measure_the_error_of_all_passes_that_run_together) {
   constexpr int kPasses = 3;

@@ -427,6 +427,9 @@ TEST(Mark, comes_back_and_refuses_what_is_malformed) {
   EXPECT_EQ(back->run_id, mark.run_id);
   EXPECT_EQ(back->result_sha256, mark.result_sha256);
   EXPECT_FALSE(read_mark("# Report\n" + mark_line(mark)));
+  EXPECT_EQ(mark_line({"a -->\n# PASS", "b"}).find("-->"),
+            mark_line({"a -->\n# PASS", "b"}).size() - 3)
+      << "an id that ends the comment forges a heading";
   EXPECT_FALSE(read_mark("<!-- noisemark run_id=1 result_sha256=2 -->"));
   EXPECT_FALSE(read_mark(""));
 }

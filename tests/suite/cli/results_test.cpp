@@ -400,6 +400,37 @@ TEST(ResultCommands, check_of_a_report_says_that_it_wants_the_result) {
   EXPECT_EQ(refused.out, "");
 }
 
+TEST(ResultCommands, report_replaces_nothing_that_it_did_not_write) {
+  const test::TemporaryFolder folder;
+  const fs::path runs = write_runs(folder.path() / "runs", {16, 16});
+  ASSERT_EQ(noisemark({"report", runs.string()}).code, 0);
+  EXPECT_EQ(noisemark({"report", runs.string()}).code, 0) << "its own";
+  const fs::path text = runs / "0" / "report.md";
+  const fs::path plot = runs / "0" / "plots" / "loss.svg";
+  const fs::path link = runs / "1" / "report.md";
+  const fs::path target = folder.path() / "elsewhere.md";
+  fs::rename(link, target);
+  fs::create_symlink(target, link);
+  for (const fs::path& file : {text, plot}) {
+    fs::create_directories(file.parent_path());
+    reports::write_file_atomically(file, "mine");
+  }
+  const std::string before = reports::read_file(target);
+  reports::write_file_atomically(target, before + "\nand mine\n");
+  const test::Finished refused = noisemark({"report", runs.string()});
+  EXPECT_EQ(refused.code, 2) << refused.both();
+  for (const fs::path& file : {text, plot, link}) {
+    EXPECT_NE(refused.err.find(file.string()), std::string::npos) << refused.err;
+  }
+  EXPECT_NE(refused.err.find("--force to replace it"), std::string::npos) << refused.err;
+  EXPECT_EQ(reports::read_file(text), "mine");
+  EXPECT_EQ(reports::read_file(plot), "mine");
+  EXPECT_NE(reports::read_file(target), before);
+  EXPECT_EQ(noisemark({"report", runs.string(), "--force"}).code, 0);
+  EXPECT_NE(reports::read_file(text), "mine");
+  EXPECT_EQ(noisemark({"report", runs.string()}).code, 2) << "the link is still there";
+}
+
 TEST(ResultCommands, check_says_one_line_of_a_folder_whose_name_has_several) {
   const test::TemporaryFolder folder;
   const std::string runs = write_runs(folder.path() / "a\nb: nothing is wrong", {16});

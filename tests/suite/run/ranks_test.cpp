@@ -310,6 +310,19 @@ TEST(RunByRanks, continue_what_another_number_of_ranks_began) {
   }
 }
 
+TEST(RunByRanks, without_descriptors_says_what_is_wanting_and_blames_no_address) {
+  for (const int limit : {8, 11, 14, 17, 20, 24}) {
+    const TemporaryFolder folder;
+    const Finished run =
+        test::run_noisemark_after("ulimit -n " + std::to_string(limit),
+                                  with(timed_only(folder.path() / "out"), {"--ranks", "2"}));
+    EXPECT_EQ(run.code, 71) << limit << ": " << run.both();
+    EXPECT_NE(run.err.find("too many open files (raise ulimit -n)"), std::string::npos)
+        << limit << ": " << run.err;
+    EXPECT_EQ(run.err.find("MASTER_ADDR"), std::string::npos) << limit << ": " << run.err;
+  }
+}
+
 /// The ends of two ranks with these command lines, as torchrun would start them.
 std::vector<Finished> started_by_others(const std::vector<Texts>& commands) {
   const std::string port = std::to_string(20'000 + getpid() % 10'000);

@@ -383,6 +383,8 @@ TEST(RepeatCommand, names_the_threads_that_came_from_a_variable_or_the_machine) 
     if (space != std::string::npos) argv.push_back(word.substr(space + 1));
     EXPECT_EQ(repeat_command(argv, "", 3), "noisemark run gmm16 " + word);
   }
+  EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--data", "\x1b[31m\n'\\"}, "", 3),
+            "noisemark run gmm16 --data $'\\x1b[31m\\x0a\\'\\\\' --threads 3");
   EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--loader-threads", "2"}, "", 3),
             "noisemark run gmm16 --loader-threads 2 --threads 3");
 }
