@@ -11,6 +11,14 @@ thread_local const SegmentScope* innermost_segment = nullptr;
 
 }  // namespace
 
+int64_t gradient_bytes(const ModelView& model) {
+  int64_t bytes = 0;
+  for (const auto& [name, parameter] : model.parameters) {
+    if (parameter.grad().defined()) bytes += static_cast<int64_t>(parameter.grad().nbytes());
+  }
+  return bytes;
+}
+
 SegmentScope::SegmentScope(std::string name) : name_(std::move(name)), outer_(innermost_segment) {
   if (name_.empty()) throw std::invalid_argument("segment scope: name: empty (a name)");
   innermost_segment = this;

@@ -16,6 +16,9 @@ struct ModelView {
   uint64_t seed = 0;  ///< for modes that round stochastically
 };
 
+/// Returns the bytes of all gradients that the parameters have now.
+[[nodiscard]] int64_t gradient_bytes(const ModelView& model);
+
 /// Says which block of the model runs, where the names of its parameters do not
 /// (segments_of()): while it is alive, whatever the calling thread computes belongs to the
 /// block of this name, of nested scopes the innermost. Blocks are what "mirror" keeps the inputs of

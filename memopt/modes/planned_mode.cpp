@@ -204,9 +204,7 @@ void PlannedMode::begin_forward() {
   }
   earlier_held_ = std::max(earlier_held_, std::ssize(earlier_passes_));
   together_ = std::max(together_, std::ssize(open_passes_) + 1);
-  const bool alone = open_passes_.empty() && earlier_passes_.empty();
-  const bool known = graph_ != nullptr && graph_->begin_bytes != kNone;
-  begin_bytes_ = alone && known ? recorded_memory()->live_bytes() : kNone;
+  begin_gradient_bytes_ = gradient_bytes(model_);
   forget_other_models();
   try {
     if (verified()) before_pass();
@@ -589,8 +587,7 @@ void PlannedMode::finish_alternative() {
 
 /// The pass that ends is of the kind that the mode is at work on.
 void PlannedMode::note_recorded_way() {
-  if (begin_bytes_ == kNone) return;
-  beside_bytes_ = std::max(beside_bytes_, begin_bytes_ - graph_->begin_bytes);
+  beside_bytes_ = std::max(beside_bytes_, begin_gradient_bytes_ - graph_->begin_gradient_bytes);
 }
 
 void PlannedMode::note_followed() {

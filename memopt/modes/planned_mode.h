@@ -157,9 +157,8 @@ class PlannedMode : public Mode {
   [[nodiscard]] int64_t passes_together() const { return together_; }
   /// The most forward passes of earlier steps that were held when one of this step began.
   [[nodiscard]] int64_t passes_of_earlier_steps() const { return earlier_held_; }
-  /// The most bytes by which more was live when a pass began that went the recorded way than when
-  /// the recorded one did: gradients of the passes before it in its step. Not of a pass that began
-  /// while another was held.
+  /// The most bytes by which the parameters had more gradients when a pass began that went the
+  /// recorded way than when the recorded one did: those of the passes before it in its step.
   [[nodiscard]] int64_t bytes_beside() const { return beside_bytes_; }
   /// Bytes of the tensors that a pass under a plan has held since attach() as they were saved,
   /// because their codecs did not take them.
@@ -302,7 +301,7 @@ class PlannedMode : public Mode {
   std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< held passes of earlier steps
   int64_t earlier_held_ = 0;
   int64_t together_ = 1;
-  int64_t begin_bytes_ = kNone;  ///< live when the pass began; kNone: beside another, or not read
+  int64_t begin_gradient_bytes_ = 0;  ///< those of the parameters' gradients when the pass began
   int64_t beside_bytes_ = 0;
   int64_t refused_bytes_ = 0;
   int64_t passes_ = 0;

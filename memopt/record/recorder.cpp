@@ -69,10 +69,8 @@ class StepRecorder::State {
  public:
   State(const ModelView& model, AllocationSource* memory, OperatorTimes::Queue queue)
       : times_(model, queue) {
-    if (memory != nullptr) {
-      memory_ = std::make_unique<HighMark>(*memory);
-      graph_.begin_bytes = memory_->live_bytes();
-    }
+    if (memory != nullptr) memory_ = std::make_unique<HighMark>(*memory);
+    graph_.begin_gradient_bytes = gradient_bytes(model);
     segment_of_parameter_ = segments_of(model.parameters);
     for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
     for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");

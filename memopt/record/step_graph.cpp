@@ -307,7 +307,7 @@ void take_measurements(StepGraph& graph, const StepGraph& warm) {
     graph.storages[s].gone_at_operator = warm.storages[s].gone_at_operator;
     graph.storages[s].gone_at_unpack = warm.storages[s].gone_at_unpack;
   }
-  graph.begin_bytes = warm.begin_bytes;
+  graph.begin_gradient_bytes = warm.begin_gradient_bytes;
   graph.at_end = warm.at_end;
 }
 

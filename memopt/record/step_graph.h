@@ -216,7 +216,7 @@ struct StepGraph {
   std::vector<RecordedSlot> slots;
   std::vector<RecordedNode> nodes;    ///< origins of slots, in the order in which they were met
   std::vector<std::string> segments;  ///< in the order of their first operator
-  int64_t begin_bytes = kNone;        ///< live when the pass began; kNone: not read
+  int64_t begin_gradient_bytes = 0;   ///< those of the parameters' gradients when the pass began
   MemoryReading at_end;               ///< read after the pass and its backward
   bool partly_seen = false;           ///< another scope of the pass may have had operators
   bool retained = false;              ///< backward asked twice for a slot
