@@ -905,7 +905,7 @@ class OwnProduct : public torch::autograd::Function<OwnProduct> {
 };
 
 /// LibTorch copies what a hook hands out, and asks for hooks before it says of which tensor.
-TEST(AnyTraining, with_parameters_that_a_custom_function_saved_are_copies_without_gradients) {
+TEST(CustomFunctions, get_copies_without_gradients_of_parameters_that_they_saved) {
   for (const char* mode : {"none", "echo"}) {
     const auto layers = std::make_shared<Layers>();
     ModeRun run(mode, make_layers(layers));
