@@ -13,8 +13,18 @@ thread_local const SegmentScope* innermost_segment = nullptr;
 
 int64_t gradient_bytes(const ModelView& model) {
   int64_t bytes = 0;
+  const auto add = [&bytes](const at::Tensor& part) {
+    if (part.layout() == at::kStrided) bytes += static_cast<int64_t>(part.nbytes());
+  };
   for (const auto& [name, parameter] : model.parameters) {
-    if (parameter.grad().defined()) bytes += static_cast<int64_t>(parameter.grad().nbytes());
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    if (gradient.layout() == at::kSparse) {
+      add(gradient._indices());
+      add(gradient._values());
+    } else {
+      add(gradient);
+    }
   }
   return bytes;
 }

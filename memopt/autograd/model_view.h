@@ -16,7 +16,8 @@ struct ModelView {
   uint64_t seed = 0;  ///< for modes that round stochastically
 };
 
-/// Returns the bytes of all gradients that the parameters have now.
+/// Returns the bytes of all gradients that the parameters have now, of sparse ones those of their
+/// parts; other layouts count as none.
 [[nodiscard]] int64_t gradient_bytes(const ModelView& model);
 
 /// Says which block of the model runs, where the names of its parameters do not
