@@ -51,8 +51,8 @@ std::string not_repeatable_words(const Budget& budget, double error) {
          "(by " +
          std::to_string(error) +
          " of its norm), so no error can be measured: a function's backward, or a hook, changes "
-         "what "
-         "it reads. Clear the gradients and take the step again: from now on everything is kept. A "
+         "what it reads. Clear the gradients and take the step again: from now on everything is "
+         "kept. A "
          "budget without an error runs backward once";
 }
 

@@ -1,6 +1,7 @@
 #include "reports/base/file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -244,14 +245,27 @@ void write_file_atomically(const std::filesystem::path& path,
   StagedFile(file, pieces).put_in_place();
 }
 
-void require_no_folder(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (path.has_filename() && !std::filesystem::is_directory(path, unknown)) return;
-  throw bad_input(path.string(), "", "a folder", "a file, there or not");
+void require_writable_file(const std::filesystem::path& path) {
+  struct stat status {};
+  const bool there = stat(path.c_str(), &status) == 0;
+  if (!path.has_filename() || (there && S_ISDIR(status.st_mode))) {
+    throw bad_input(path.string(), "", "a folder", "a file, there or not");
+  }
+  if (there && (S_ISSOCK(status.st_mode) || S_ISBLK(status.st_mode))) {
+    const char* what = S_ISSOCK(status.st_mode) ? "a socket" : "a disk";
+    throw bad_input(path.string(), "", fmt::format("cannot be written: {}", what),
+                    "a file, a pipe or a device of characters");
+  }
+  if (there) return;
+  std::filesystem::path folder = behind_links(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (stat(folder.c_str(), &status) != 0) throw not_written(path, errno);
+  if (!S_ISDIR(status.st_mode)) throw not_written(path, ENOTDIR);
+  if (access(folder.c_str(), W_OK | X_OK) != 0) throw not_written(path, errno);
 }
 
 void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
-  require_no_folder(path);
+  require_writable_file(path);
   struct stat status {};
   const bool there = stat(path.c_str(), &status) == 0;
   const bool has_other_names =

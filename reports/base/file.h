@@ -50,9 +50,10 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::string_view> pieces);
 
-/// Throws Error (bad input) where a file that the user names is a folder: to be asked before work
-/// whose answer is to be written there.
-void require_no_folder(const std::filesystem::path& path);
+/// Asks, before work whose answer is to be written there, whether a file that the user names can
+/// be written. Throws Error: bad input for a folder, a socket or a disk, and «cannot write» where
+/// its folder is not there or takes no file.
+void require_writable_file(const std::filesystem::path& path);
 
 /// Writes a file that the user names likewise, but into it where it has other names, as `>` of a
 /// shell does: all of them are then the new bytes.

@@ -278,7 +278,7 @@ void read_run(const fs::path& root, const fs::path& folder, Broken broken, Side&
       side.runs.push_back({folder.string(), from_json(text, file.string())});
     });
   }
-  for (const Finding& one : unreadable) side.lost.push_back({name, one.words});
+  for (const Finding& one : unreadable) side.lost.push_back({name, one.words, false, one.code});
 }
 
 Side read_place(Place place, Broken broken) {
@@ -374,7 +374,7 @@ Side read_runs(const std::vector<std::string>& paths, Broken broken) {
     refusals.note([&] {
       or_lost(path, passed_over ? &lost : nullptr, [&] { side = read_side(path, broken); });
     });
-    for (const Finding& one : lost) all.lost.push_back({path, one.words});
+    for (const Finding& one : lost) all.lost.push_back({path, one.words, false, one.code});
     std::move(side.runs.begin(), side.runs.end(), std::back_inserter(all.runs));
     std::move(side.lost.begin(), side.lost.end(), std::back_inserter(all.lost));
     std::move(side.left_out.begin(), side.left_out.end(), std::back_inserter(all.left_out));

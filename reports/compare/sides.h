@@ -18,9 +18,10 @@ namespace noisemark::reports {
 
 /// A run that was planned or begun and left no result of its own.
 struct LostRun {
-  std::string name;      ///< its folder, below the one that was given
-  std::string why;       ///< "it left no result"
-  bool skipped = false;  ///< it cannot run here, which is no failure
+  std::string name;                 ///< its folder, below the one that was given
+  std::string why;                  ///< "it left no result"
+  bool skipped = false;             ///< it cannot run here, which is no failure
+  ExitCode code = ExitCode::kPass;  ///< other than kPass: a result is there and cannot be read
 };
 
 struct FoundRuns {

@@ -200,8 +200,8 @@ PlotSource step_time(const Result& result) {
   const double begin = static_cast<double>(dropped) - 0.5;
   const double end = static_cast<double>(steps.size()) - 0.5;
   const double middle_ms = kMilli * median(steady);
-  PlotSource plot{"step_time", "Step time", "# step low_ms median_ms high_ms\n",
-                  plot_head("step_time")};
+  PlotSource plot{kPlotsOfRun[0], "Step time", "# step low_ms median_ms high_ms\n",
+                  plot_head(kPlotsOfRun[0])};
   plot.data += bins_text(binned(steps), kMilli);
   plot.script += fmt::format(
       "set xlabel 'optimizer step'\nset ylabel 'step time (ms)'\n"
@@ -243,7 +243,7 @@ PlotSource loss(const Result& result) {
   const auto& evaluations = result.quality.evaluations;
   std::vector<double> all = result.samples.loss;
   std::erase_if(all, [](double value) { return std::isnan(value); });
-  PlotSource plot{"loss", "Training and validation loss", "", plot_head("loss")};
+  PlotSource plot{kPlotsOfRun[1], "Training and validation loss", "", plot_head(kPlotsOfRun[1])};
   std::vector<std::string> curves;
   if (!training.empty()) {
     plot.data += "# training: step low median high\n" + bins_text(training, 1);
@@ -332,7 +332,8 @@ PlotSource memory_plot(const MemorySection& memory) {
   const auto name_of = [&](size_t owner) {
     return owner < memory.categories.size() ? memory.categories[owner] : "unattributed";
   };
-  PlotSource plot{"memory", "Memory by owner over one step", "# time_ms", plot_head("memory")};
+  PlotSource plot{kPlotsOfRun[2], "Memory by owner over one step", "# time_ms",
+                  plot_head(kPlotsOfRun[2])};
   for (const size_t owner : drawn) plot.data += fmt::format(" {}", one_line(name_of(owner)));
   plot.data += " (stacked, MiB)\n";
   for (const MemoryPoint& point : memory.timeline) {

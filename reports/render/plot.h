@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -20,6 +21,9 @@ struct Plots {
   std::vector<PlotLink> links;
   std::string left_out;  ///< reason why plots are missing; empty when none is
 };
+
+/// The names of plot_sources(), whatever the result.
+inline constexpr std::array kPlotsOfRun = {"step_time", "loss", "memory"};
 
 /// The lines of Markdown that show the plot `name`; empty where it is not there.
 [[nodiscard]] std::string plot_line(const Plots& plots, const std::string& name);
@@ -42,7 +46,7 @@ struct PlotSource {
 /// itself gnuplot labels whole decades alone, of which a short axis has one or none.
 [[nodiscard]] std::string log_ticks(char axis, double low, double high);
 
-/// Step time, loss, and memory by owner, those that `result` has samples for. A pure function.
+/// Returns those of kPlotsOfRun that `result` has samples for. A pure function.
 [[nodiscard]] std::vector<PlotSource> plot_sources(const Result& result);
 
 /// Memory by owner over one step: the stack of the section's timeline, which has at least two

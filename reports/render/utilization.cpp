@@ -89,18 +89,53 @@ std::string share_cell(const NamedResult& named, const Share& share, Missing& mi
 }
 
 /// Owners that hold anything at the peak of any run, in the order of the first that names them.
-std::vector<std::string> owners_at_peak(const std::vector<NamedResult>& results) {
-  std::vector<std::string> owners;
-  for (const NamedResult& named : results) {
-    const MemorySection& memory = named.result.memory;
-    for (const std::string& owner : memory.categories) {
-      const auto bytes = memory.peak.by_category.find(owner);
-      const bool empty = bytes == memory.peak.by_category.end() || bytes->second == 0;
-      const bool known = std::find(owners.begin(), owners.end(), owner) != owners.end();
-      if (!empty && !known) owners.push_back(owner);
+int64_t bytes_at_peak(const Result& result, const std::string& owner) {
+  const auto bytes = result.memory.peak.by_category.find(owner);
+  return bytes == result.memory.peak.by_category.end() ? 0 : bytes->second;
+}
+
+/// Returns the owners that hold a byte at a peak, each with the largest share of a peak that it
+/// has.
+std::vector<std::pair<std::string, double>> owners_at_peak(
+    const std::vector<NamedResult>& results) {
+  std::vector<std::pair<std::string, double>> owners;
+  for (const auto& [name, result] : results) {
+    for (const std::string& owner : result.memory.categories) {
+      const int64_t bytes = bytes_at_peak(result, owner);
+      if (bytes == 0) continue;
+      const double share =
+          static_cast<double>(bytes) / static_cast<double>(result.memory.peak_bytes);
+      const auto known = std::find_if(owners.begin(), owners.end(),
+                                      [&](const auto& other) { return other.first == owner; });
+      if (known == owners.end()) {
+        owners.emplace_back(owner, share);
+      } else {
+        known->second = std::max(known->second, share);
+      }
     }
   }
   return owners;
+}
+
+/// The owners that get a column of their own, and those that share one so that the table fits on a
+/// page.
+struct OwnerColumns {
+  std::vector<std::string> own;
+  std::vector<std::string> shared;
+};
+
+OwnerColumns columns_of(const std::vector<NamedResult>& results) {
+  constexpr double kOwnColumnFrac = 0.01;
+  OwnerColumns columns;
+  auto& [own, shared] = columns;
+  for (const auto& [owner, share] : owners_at_peak(results)) {
+    (share < kOwnColumnFrac ? shared : own).push_back(owner);
+  }
+  if (shared.size() < 2) {
+    own.insert(own.end(), shared.begin(), shared.end());
+    shared.clear();
+  }
+  return columns;
 }
 
 }  // namespace
@@ -146,9 +181,14 @@ std::string arithmetic_table(const std::vector<NamedResult>& results) {
 }
 
 std::string memory_table(const std::vector<NamedResult>& results) {
-  const std::vector<std::string> owners = owners_at_peak(results);
+  const auto measured = std::count_if(results.begin(), results.end(), [](const auto& named) {
+    return named.result.memory.measured;
+  });
+  const auto [own, shared] = columns_of(results);
+  const Fold fold = measured > 1 ? Fold::kIfAlike : Fold::kNever;
   std::vector<MarkdownTable::Column> columns = {{"result"}, {"sum", Align::kRight}};
-  for (const std::string& owner : owners) columns.push_back({owner, Align::kRight});
+  for (const std::string& owner : own) columns.push_back({owner, Align::kRight, fold});
+  if (!shared.empty()) columns.push_back({"others", Align::kRight, fold});
   columns.push_back({"bytes without an owner", Align::kRight, Fold::kIfAlike});
   MarkdownTable table(columns);
   for (const auto& [name, result] : results) {
@@ -156,17 +196,24 @@ std::string memory_table(const std::vector<NamedResult>& results) {
     const MemorySnapshot& peak = result.memory.peak;
     std::vector<std::string> row = {name, ""};
     int64_t sum = peak.unattributed_bytes;
-    for (const std::string& owner : owners) {
-      const auto bytes = peak.by_category.find(owner);
-      const int64_t held = bytes == peak.by_category.end() ? 0 : bytes->second;
+    for (const std::string& owner : own) {
+      const int64_t held = bytes_at_peak(result, owner);
       row.push_back(format_mib(held));
       sum += held;
     }
+    int64_t others = 0;
+    for (const std::string& owner : shared) others += bytes_at_peak(result, owner);
+    if (!shared.empty()) row.push_back(format_mib(others));
+    sum += others;
     row.push_back(format_bytes(peak.unattributed_bytes));
     row[1] = format_mib(sum) + (sum == result.memory.peak_bytes ? "" : " (does not close)");
     table.add_row(row);
   }
-  return table.empty() ? "" : table.text();
+  if (table.empty() || shared.empty()) return table.empty() ? "" : table.text();
+  return fmt::format(
+      "{}\nOthers are {}: each holds less than 1 % of every peak here. The report of a run has its "
+      "own row for each.\n",
+      table.text(), fmt::join(shared, ", "));
 }
 
 std::string machine_sections(const std::vector<NamedResult>& results) {

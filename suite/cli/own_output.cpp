@@ -24,6 +24,7 @@
 #include "reports/html/page.h"
 #include "reports/profile/profile.h"
 #include "reports/render/check.h"
+#include "reports/render/plot.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
 #include "suite/cli/arguments.h"
@@ -301,6 +302,7 @@ void require_own_plots(const Command& command, const CommandLine& line, const fs
 
 void require_own_file(const Command& command, const CommandLine& line, const fs::path& out) {
   constexpr const char* kAnother = "another file";
+  reports::require_writable_file(out);
   const auto status = status_of(out);
   if (status && !S_ISREG(status->st_mode)) return;  // a device loses nothing
   if (is_kept(plain_path(out))) throw refusal(out, "a part of the results in its folder", kAnother);
@@ -343,16 +345,12 @@ void require_own_folder(const Command& command, const CommandLine& line, const f
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Returns whether a file that is there is none that `report` wrote into `folder`. What a link
-/// leads to is somebody else's.
+/// leads to is somebody else's. A folder cannot be replaced: writing says so.
 bool is_strangers(const fs::path& folder, const fs::path& name) {
   const fs::path file = folder / name;
   const auto status = status_of(file);
-  if (!status || status->st_size == 0) return false;
+  if (!status || S_ISDIR(status->st_mode) || status->st_size == 0) return false;
   if (!S_ISREG(status->st_mode)) return true;
   if (fs::canonical(file) != fs::canonical(folder) / name) return true;
   if (name.extension() == ".svg") return !is_picture_of_a_plot(file);
@@ -380,7 +378,7 @@ void require_own_reports(const CommandLine& line) {
   if (of_suite) look_at(path, "report.md");
   for (const fs::path& folder : folders) {
     look_at(folder, "report.md");
-    for (const char* plot : {"step_time", "loss", "memory"}) {
+    for (const char* plot : reports::kPlotsOfRun) {
       for (const char* ending : {".dat", ".gp", ".svg"}) {
         look_at(folder, fs::path("plots") / (std::string(plot) + ending));
       }

@@ -435,20 +435,22 @@ namespace fs = std::filesystem;
 Answer show_history(const CommandLine& line) {
   const reports::Side side = reports::read_runs(line.positional, reports::Broken::kIsLost);
   reports::History history = reports::history_of(side.runs, line.options.metrics);
+  ExitCode code = ExitCode::kPass;  // a run that was ended is part of a history
   for (const reports::LostRun& run : side.lost) {
     history.left_out.push_back(run.name + ": " + run.why);
+    code = std::max(code, run.code);
   }
   history.left_out.insert(history.left_out.end(), side.left_out.begin(), side.left_out.end());
   for (const std::string& words : history.left_out) reports::say_on_stderr(words);
   if (line.options.run.out.empty()) {
-    return {page_or_text(line.options, reports::history_markdown(history))};
+    return {page_or_text(line.options, reports::history_markdown(history)), code};
   }
   const fs::path folder = line.options.run.out;
   const reports::FolderLock lock(folder);
   const reports::Plots plots = reports::write_plots(folder, reports::history_plots(history));
   reports::write_file_atomically(folder / "history.md", reports::history_markdown(history, plots));
   if (line.options.html) (void)reports::write_html_beside(folder / "history.md");
-  return {(folder / "history.md").string() + "\n", ExitCode::kPass};
+  return {(folder / "history.md").string() + "\n", code};
 }
 
 Answer show_trace(const CommandLine& line) {

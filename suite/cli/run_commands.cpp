@@ -140,7 +140,6 @@ Answer fit_batches(const CommandLine& line) {
   }
   const int64_t memory_bytes = *line.options.memory_bytes;
   require_benchmark("fit", options.id);
-  if (!line.options.run.out.empty()) reports::require_no_folder(line.options.run.out);
   const std::vector<PlannedRun> plans = plan_runs(options);
   for (const PlannedRun& plan : plans) require_countable_batch(plan.spec);
   using reports::Align;

@@ -177,21 +177,48 @@ std::vector<uint8_t> read_beginning(const fs::path& path) {
   return bytes;
 }
 
-/// Says by the name whether it is NumPy's or PyTorch's, which pack arrays as archives pack files.
-bool holds_numbers(const fs::path& path) {
-  constexpr std::array kEndings{".npz", ".pt", ".pth", ".ckpt"};
-  return std::find(kEndings.begin(), kEndings.end(), path.extension()) != kEndings.end();
+/// A data set in another form than picture files, known by how the name begins and ends.
+struct OtherForm {
+  std::string_view begins;
+  std::string_view ends;
+  const char* words;
+};
+
+constexpr const char* kNumPy = "is a file of NumPy's arrays, not a picture,";
+constexpr const char* kPyTorch = "is a file of PyTorch's tensors, not a picture,";
+constexpr const char* kTables = "is a table, whose pictures are to be saved as files,";
+constexpr std::array kOtherForms{
+    OtherForm{"", ".npy", kNumPy},
+    OtherForm{"", ".npz", kNumPy},
+    OtherForm{"", ".pt", kPyTorch},
+    OtherForm{"", ".pth", kPyTorch},
+    OtherForm{"", ".ckpt", kPyTorch},
+    OtherForm{"", ".parquet", kTables},
+    OtherForm{"", ".tfrecord", kTables},
+    OtherForm{"data_batch_", ".bin", "is of CIFAR-10, on which --set data.name=cifar10 trains,"},
+    OtherForm{"data_batch_", "",
+              "is of CIFAR-10, on whose binary version --set data.name=cifar10 trains,"}};
+
+/// Empty: it may be an archive, or anything else.
+std::string other_form(const fs::path& path) {
+  const std::string name = reports::lower_case(path.filename().string());
+  const auto found =
+      std::find_if(kOtherForms.begin(), kOtherForms.end(), [&](const OtherForm& form) {
+        return name.starts_with(form.begins) && name.ends_with(form.ends);
+      });
+  return found == kOtherForms.end() ? "" : found->words;
 }
 
 Facts inspect(const fs::path& path) {
   if (!has_picture_extension(path)) {
     const auto beginning = read_beginning(path);  // not all of it: an archive may lie here
     if (!is_image(beginning)) {
-      const std::string format = foreign_format(beginning);
-      const bool archive = is_archive(beginning) || is_archive_name(path.filename().string());
-      if (archive && !holds_numbers(path)) {
+      const std::string other = other_form(path);
+      if (!other.empty()) return {other, {}};
+      if (is_archive(beginning) || is_archive_name(path.filename().string())) {
         return {"is an archive, which is not unpacked", {}};
       }
+      const std::string format = foreign_format(beginning);
       return {
           format.empty() ? "is no picture" : "is " + format + ", which is neither PNG nor JPEG,",
           {}};
@@ -319,7 +346,9 @@ std::string why_no_folder(const fs::path& path) {
   if (fs::is_directory(status)) return "";
   std::error_code unknown;
   if (status.type() != fs::file_type::not_found) {
-    return error ? error.message() : "is a file, not a folder";
+    if (error) return error.message();
+    return is_archive_name(path.filename().string()) ? "is an archive that was not unpacked"
+                                                     : "is a file, not a folder";
   }
   return fs::is_symlink(path, unknown) ? "is a link to nothing" : "no such folder";
 }

@@ -21,7 +21,7 @@
 
 #include "memopt/accounting/tracking_allocator.h"
 #include "suite/parallel/backend.h"
-#include "suite/parallel/launch.h"
+#include "suite/parallel/rank.h"
 
 namespace noisemark::suite {
 namespace {

@@ -23,6 +23,18 @@ struct Rank {
 /// variable that is missing or is no number in its range.
 [[nodiscard]] std::optional<Rank> rank_from(const std::map<std::string, std::string>& variables);
 
+/// The variable by which a rank knows that --ranks started it and chose its address. It begins like
+/// none of those that a result lists.
+inline constexpr const char* kStartedHere = "RANK_STARTED_BY_NOISEMARK";
+[[nodiscard]] bool is_started_here();
+
+/// Returns whether a rank listens for the others: torchrun's agent does so for all.
+[[nodiscard]] bool serves_store(const Rank& rank);
+
+/// Throws Error, exit code 71, where fewer files can be opened than joining the others takes: the
+/// libraries below end the process then, or say anything at all.
+void require_descriptors(const Rank& rank);
+
 /// The part of each micro-batch that one rank trains on. All ranks together train on the batch of
 /// the definition, in the order of their numbers.
 struct BatchShare {

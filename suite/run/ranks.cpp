@@ -25,7 +25,7 @@
 #include "suite/environment/environment.h"
 #include "suite/environment/processor.h"
 #include "suite/parallel/group.h"
-#include "suite/parallel/launch.h"
+#include "suite/parallel/rank.h"
 #include "suite/run/passes/failure.h"
 #include "suite/run/passes/watch.h"
 #include "suite/run/run.h"

@@ -165,6 +165,14 @@ TEST_F(OwnOutput, replaces_what_it_did_not_write_only_by_force) {
   }
 }
 
+TEST_F(OwnOutput, is_asked_for_a_place_before_the_work_that_is_to_be_written_there) {
+  const std::string place = text("not there") + "/text";
+  const test::Finished fit =
+      noisemark({"fit", "no such benchmark", "--memory", "1GiB", "--out", place});
+  EXPECT_EQ(fit.code, 74) << fit.both();
+  EXPECT_NE(fit.err.find(place), std::string::npos) << fit.err;
+}
+
 TEST_F(OwnOutput, replaces_no_text_that_only_begins_like_its_own) {
   const Words trace = {"trace", text("trace.json")};
   const std::pair<Words, const char*> texts[] = {

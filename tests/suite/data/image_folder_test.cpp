@@ -260,6 +260,8 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
   folder.write("more.zip", {'P', 'K', 3, 4});
   folder.write("shard-0001.tar", {'0', '.', 'p', 'n', 'g', 0});
   folder.write("moments.npz", {'P', 'K', 3, 4});
+  folder.write("data_batch_1", {0x80, 2});
+  folder.write("data_batch_1.bin", {3, 0});
   ASSERT_EQ(mkfifo((folder.path() / "pipe.png").c_str(), 0600), 0);
   expect_words(
       note_of_folder(folder),
@@ -272,7 +274,9 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
        "layers.psd is a PSD picture", "map.ppm is a PPM picture",
        "dangling.png is a link to nothing and left out", "empty/ is an empty folder and left out",
        "itself.png is a link that leads to itself and left out",
-       "moments.npz is no picture and left out",
+       "moments.npz is a file of NumPy's arrays, not a picture, and left out",
+       "data_batch_1 is of CIFAR-10, on whose binary version --set data.name=cifar10 trains, and",
+       "data_batch_1.bin is of CIFAR-10, on which --set data.name=cifar10 trains, and left out",
        "more.zip is an archive, which is not unpacked and left out, as is shard-0001.tar",
        "pipe.png is no regular file and left out", "beside 2 good pictures"});
 }
@@ -686,6 +690,10 @@ TEST(ImageFolder, a_file_given_as_the_folder_is_named) {
   const std::string file = folder.write("notes.txt", {'h', 'i'}).string();
   EXPECT_EQ(message_of(file, folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + file + ": is a file, not a folder (PNG or JPEG files, at any depth)");
+  const std::string archive = folder.write("pictures.zip", {'P', 'K', 3, 4}).string();
+  EXPECT_EQ(message_of(archive, folder_definition(3, 4), ExitCode::kBadInput),
+            "--data " + archive +
+                ": is an archive that was not unpacked (PNG or JPEG files, at any depth)");
 }
 
 TEST(ImageFolder, a_file_damaged_inside_is_named_when_the_folder_is_opened) {
