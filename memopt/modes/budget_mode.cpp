@@ -101,7 +101,7 @@ void BudgetMode::attach(const ModelView& model) {
 }
 
 void BudgetMode::forget_plan() {
-  needed_bytes_ = 0;
+  needed_bytes_ = unforeseen_bytes_ = 0;
   planner_.reset();
   answer_.reset();
   measured_error_.reset();
@@ -136,23 +136,24 @@ void BudgetMode::end_step() {
   if (device().is_cpu()) look_at_gradient();
   if (passes_before_ < forwards_until_steady() || passes() == passes_before_) return;
   ++kept_.steps;
-  const std::string reason = why_exceeded(high_bytes);
-  if (reason.empty()) return;
+  const Excess excess = excess_of_step(high_bytes);
+  if (excess.reason.empty()) return;
   step_exceeded_ = true;
   ++kept_.exceeded;
-  kept_.reason = reason;
+  kept_.reason = excess.reason;
+  unforeseen_bytes_ += excess.unforeseen_bytes;
 }
 
-/// Returns nothing where the step that ends kept the budget.
-std::string BudgetMode::why_exceeded(int64_t high_bytes) const {
+BudgetMode::Excess BudgetMode::excess_of_step(int64_t high_bytes) const {
   const PlannedModeReport now = PlannedMode::report();
   const int64_t unplanned = passes() - passes_before_ - (now.followed_passes - followed_before_);
   const int64_t retained = now.retained_passes - retained_before_;
   const int64_t refused = refused_bytes() - refused_before_;
   const int64_t earlier = passes_of_earlier_steps();
-  std::string reason;
+  Excess excess;
+  std::string& reason = excess.reason;
   const bool measured = budget_.target == BudgetTarget::kPeak && high_bytes != kNone;
-  if (measured && high_bytes <= budget_.bytes) return reason;
+  if (measured && high_bytes <= budget_.bytes) return excess;
   if (measured) reason = std::to_string(high_bytes) + " bytes were live at most; ";
   if (unplanned > 0) {
     reason += std::to_string(unplanned) + " forward passes followed no plan: ";
@@ -170,8 +171,9 @@ std::string BudgetMode::why_exceeded(int64_t high_bytes) const {
               " bytes were held as they were saved, because their codecs did not take them";
   } else if (measured) {
     reason += "the steps are not like the recorded one";
+    excess.unforeseen_bytes = high_bytes - budget_.bytes;
   }
-  return reason;
+  return excess;
 }
 
 /// Returns whether so many bytes beside those that the plan of all passes of a step will hold are
@@ -264,7 +266,7 @@ bool BudgetMode::is_planned_too_early() const {
 
 int64_t BudgetMode::share() const {
   if (budget_.target == BudgetTarget::kPeakSaved) return budget_.bytes / together_;
-  return budget_.bytes - bytes_beside();
+  return budget_.bytes - bytes_beside() - unforeseen_bytes_;
 }
 
 void BudgetMode::before_pass() {
@@ -350,7 +352,7 @@ TreatmentPlan BudgetMode::answered() {
   if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
   const bool shared = budget_.target == BudgetTarget::kPeakSaved;
   needed_bytes_ = planner_->sure_bytes() * (shared ? together_ : 1);
-  if (!shared) needed_bytes_ += bytes_beside();
+  if (!shared) needed_bytes_ += bytes_beside() + unforeseen_bytes_;
   // A training that kept it before and has changed goes on, and so does one that has passes of
   // another kind, which no refusal could have known, or whose values are no longer what codecs
   // take. The report counts its steps.

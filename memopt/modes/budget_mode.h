@@ -37,10 +37,12 @@ class BudgetNotKept : public std::runtime_error {
 /// the kind of its passes changed, goes on under the smallest plan.
 ///
 /// A plan of the first step within "budget:SIZE" is planned again in the second, because an
-/// optimizer makes its state between the two. Where several forward passes run before their
-/// backwards, each gets its share of "saved=". report() counts the steps that did not keep the
-/// budget, also those that ran while graphs of earlier steps were held. If it is strict,
-/// check_step() throws BudgetNotKept for such a step.
+/// optimizer makes its state between the two. What a step held beyond the budget although its
+/// passes followed the plan, as copies that autocast keeps from one pass to the next, is left room
+/// for from then on. Where several forward passes run before their backwards, each gets its share
+/// of "saved=". report() counts the steps that did not keep the budget, also those that ran while
+/// graphs of earlier steps were held. If it is strict, check_step() throws BudgetNotKept for such a
+/// step.
 ///
 /// With an error the options that round are tried in the fourth pass, which keeps everything: its
 /// backward is run several times more, to measure what each way to round would do to the gradient
@@ -94,7 +96,12 @@ class BudgetMode final : public PlannedMode {
   /// The bytes that one pass may take of the budget.
   [[nodiscard]] int64_t share() const;
   [[nodiscard]] bool is_planned_too_early() const;
-  [[nodiscard]] std::string why_exceeded(int64_t high_bytes) const;
+  /// What a step did beyond the budget.
+  struct Excess {
+    std::string reason;            ///< empty: it kept the budget
+    int64_t unforeseen_bytes = 0;  ///< held beside passes that all went as planned
+  };
+  [[nodiscard]] Excess excess_of_step(int64_t high_bytes) const;
   [[nodiscard]] bool exceeds_with(int64_t more_bytes) const;
   void predict_again();
   [[nodiscard]] CodecFigures measured_figures();
@@ -122,6 +129,7 @@ class BudgetMode final : public PlannedMode {
   std::exception_ptr failure_;
   int64_t together_ = 1;                 ///< passes that share the budget
   int64_t needed_bytes_ = 0;             ///< by the plan in force, where that is not within it
+  int64_t unforeseen_bytes_ = 0;         ///< of all steps that this kind of passes had
   std::unique_ptr<HighMark> step_mark_;  ///< high mark of the step in progress; null: not read
   int64_t passes_before_ = 0;            ///< passes() when the step began
   int64_t followed_before_ = 0;

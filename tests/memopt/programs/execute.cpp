@@ -244,6 +244,8 @@ class Training {
       const PlannedModeReport report = planned->report();
       trace.makes_plans = true;
       trace.missing_reason = report.missing_reason;
+      trace.needs_more =
+          report.budget && report.budget->reason.find("needs at least") != std::string::npos;
       trace.codec_fallbacks = report.counters.codec_fallbacks;
       if (report.host) trace.host_bytes = report.host->capacity_bytes;
     }

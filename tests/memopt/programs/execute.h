@@ -37,6 +37,7 @@ struct Trace {
   std::vector<StepTrace> steps;   ///< fewer than asked for where one threw
   int64_t peak_saved_bytes = -1;  ///< in the last step; -1: not measured
   std::string missing_reason;
+  bool needs_more = false;      ///< it says that no plan is within its budget any more
   int64_t codec_fallbacks = 0;  ///< tensors that their codecs did not take
   bool makes_plans = false;
   int64_t host_bytes = 0;             ///< the host memory that the mode took

@@ -483,12 +483,14 @@ std::optional<Finding> look_at_host(const std::string& spelling, const Trace& go
 }
 
 /// A training of which all steps are alike keeps its budget. Of another it is enough to say so, and
-/// of one whose values are no longer what codecs take.
+/// of one whose values are no longer what codecs take, or that needs more because autocast keeps
+/// casts from one pass to the next: how much is known only after a step.
 std::optional<Finding> look_at_budget(const Program& program, const Budget& budget,
                                       const Trace& got) {
   const auto steps = got.steps.size();
   if (!one_sink(program.loop)) return std::nullopt;
-  const bool may_say = !is_steady(program) || got.codec_fallbacks > 0;
+  const bool may_say =
+      !is_steady(program) || got.codec_fallbacks > 0 || (program.loop.casts_once && got.needs_more);
   const bool said = may_say && steps > 1 &&
                     got.steps[steps - 1].exceeded_steps > got.steps[steps - 2].exceeded_steps;
   if (said || !got.missing_reason.empty()) return std::nullopt;
