@@ -96,7 +96,7 @@ class BudgetMode final : public PlannedMode {
   /// The bytes that one pass may take of the budget.
   [[nodiscard]] int64_t share() const;
   [[nodiscard]] bool is_planned_too_early() const;
-  /// What a step did beyond the budget.
+  /// Says how a step did not keep the budget.
   struct Excess {
     std::string reason;            ///< empty: it kept the budget
     int64_t unforeseen_bytes = 0;  ///< held beside passes that all went as planned
@@ -129,7 +129,7 @@ class BudgetMode final : public PlannedMode {
   std::exception_ptr failure_;
   int64_t together_ = 1;                 ///< passes that share the budget
   int64_t needed_bytes_ = 0;             ///< by the plan in force, where that is not within it
-  int64_t unforeseen_bytes_ = 0;         ///< of all steps that this kind of passes had
+  int64_t unforeseen_bytes_ = 0;         ///< Excess::unforeseen_bytes of all steps so far
   std::unique_ptr<HighMark> step_mark_;  ///< high mark of the step in progress; null: not read
   int64_t passes_before_ = 0;            ///< passes() when the step began
   int64_t followed_before_ = 0;

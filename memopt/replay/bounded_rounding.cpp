@@ -2,6 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
+#include <ATen/ops/erf.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/mean.h>
@@ -89,26 +91,68 @@ bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
   return mean.item<double>() <= 1 && of_gradient.item<double>() <= 1;
 }
 
-bool saturates(const RecordedOperator& op, ValueId value) {
-  const bool known =
-      op.name.starts_with("aten::tanh") || op.name.starts_with("aten::sigmoid") || is_softmax(op);
-  return known && op.results == std::vector<ValueId>{value};
+namespace {
+
+using Slope = at::Tensor (*)(const at::Tensor& x);
+
+/// An activation that flattens, and its derivative by what it saves: its result, or its argument.
+struct Activation {
+  std::string_view name;  ///< also of the operator with "_" at its end
+  bool saves_result;
+  Slope slope;
+};
+
+at::Tensor slope_of_result(const at::Tensor& y) {
+  return y * (1 - y);
 }
 
-bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& y,
+at::Tensor slope_of_silu(const at::Tensor& x) {
+  const at::Tensor s = x.sigmoid();
+  return s * (1 + x * (1 - s));
+}
+
+at::Tensor slope_of_gelu(const at::Tensor& x) {
+  const at::Tensor below = 0.5 * (1 + at::erf(x * M_SQRT1_2));
+  return below + x * at::exp(-0.5 * x * x) * (0.5 * M_SQRT1_2 * M_2_SQRTPI);
+}
+
+constexpr std::array kActivations{
+    Activation{"aten::tanh", true, [](const at::Tensor& y) { return (y + 1) * (1 - y); }},
+    Activation{"aten::sigmoid", true, slope_of_result},
+    Activation{"aten::_softmax", true, slope_of_result},
+    Activation{"aten::silu", false, slope_of_silu},
+    Activation{"aten::gelu", false, slope_of_gelu},
+    Activation{"aten::softplus", false, [](const at::Tensor& x) { return x.sigmoid(); }},
+};
+
+const Activation* activation_of(const RecordedOperator& op) {
+  std::string_view name = op.name;
+  if (name.ends_with('_')) name.remove_suffix(1);
+  const auto found = std::find_if(kActivations.begin(), kActivations.end(),
+                                  [name](const Activation& one) { return one.name == name; });
+  return found == kActivations.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool saturates(const RecordedOperator& op, ValueId value) {
+  const Activation* activation = activation_of(op);
+  if (activation == nullptr) return false;
+  if (activation->saves_result) return op.results == std::vector<ValueId>{value};
+  return !op.arguments.empty() && op.arguments[0].values == std::vector<ValueId>{value};
+}
+
+bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
                          const at::Tensor& rounded) {
-  if (y.numel() == 0) return true;
-  const double least = op.name.starts_with("aten::tanh") ? -1 : 0;
-  const auto slope_of = [least](const at::Tensor& result) {
-    const at::Tensor single = result.to(at::kFloat);
-    return (single - least) * (1 - single);
-  };
-  const at::Tensor slope = slope_of(y);
+  if (saved.numel() == 0) return true;
+  const Slope slope_of = activation_of(op)->slope;
+  const at::Tensor single = saved.to(at::kFloat);
+  const at::Tensor slope = slope_of(single);
   const at::Tensor flat =
-      is_softmax(op) ? y.to(at::kFloat).amax({softmax_dimension(op)}).gt(kOne) : slope.lt(kFlat);
+      is_softmax(op) ? single.amax({softmax_dimension(op)}).gt(kOne) : slope.abs().lt(kFlat);
   const double share = is_softmax(op) ? kMostOneHot : kMostFlat;
   if (flat.to(at::kFloat).mean().item<double>() > share) return false;
-  const at::Tensor error = (slope_of(rounded) - slope).square().sum();
+  const at::Tensor error = (slope_of(rounded.to(at::kFloat)) - slope).square().sum();
   return error.item<double>() <= slope.square().sum().item<double>();
 }
 

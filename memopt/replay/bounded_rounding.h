@@ -19,14 +19,15 @@ namespace noisemark::memopt {
 [[nodiscard]] bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
                                         const at::Tensor& rounded);
 
-/// Returns whether the value is the result of a tanh, sigmoid or softmax, which saved it: where its
-/// argument is large, the slope is smaller than any rounding of the result.
+/// Returns whether the value is what an activation saved that has flat ends: the result of a tanh,
+/// sigmoid or softmax, or the argument of a silu, gelu or softplus. Where the argument is large, or
+/// far below 0, the slope is smaller than any rounding leaves it.
 [[nodiscard]] bool saturates(const RecordedOperator& op, ValueId value);
 
-/// Returns whether `rounded` serves the derivative of such an operator in the place of `y`: the
+/// Returns whether `rounded` serves the derivative of such an operator in the place of `saved`: the
 /// error of the slopes may be as large as they are, on average, and few slopes may be so small that
 /// what they are multiplied by may be of any size. Waits for the device.
-[[nodiscard]] bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& y,
+[[nodiscard]] bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
                                        const at::Tensor& rounded);
 
 /// Returns whether the derivative of the operator multiplies by what it saved.

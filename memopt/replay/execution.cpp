@@ -112,11 +112,12 @@ class PlanExecution::State {
       : plan_(std::move(plan)),
         graph_(*plan_->graph),
         purpose_(purpose),
-        held_(*plan_, key, purpose == Purpose::kVerify),
+        held_(*plan_, key, choice_for(purpose)),
         walk_(*plan_, *this),
         recipe_runs_(plan_->recipes.size(), 0),
         samples_(plan_->slots.size(), std::move(doubt)) {
-    if (purpose_ != Purpose::kRehearse) path_.emplace(graph_);
+    if (is_of_this_pass()) path_.emplace(graph_);
+    if (purpose_ == Purpose::kVerify) round_beside(key);
     remember_model_versions();
     order_slots();
   }
@@ -135,13 +136,13 @@ class PlanExecution::State {
       return {};
     }
     held_.settle_pending();
+    if (rounding_ != nullptr) (void)rounding_->pack(tensor);
     walk_.supply(slot, tensor);
     if (!drops(slot)) return {slot, false};
     remember_memory(slot, tensor);
     const ValueTreatment& dropped = value(treatment(slot).value);
-    if (dropped.source == Source::kMadeAgain && !dropped.rounded) {
-      samples_.take(slot, tensor);
-    }
+    const bool exact = dropped.source == Source::kMadeAgain && !dropped.rounded;
+    if (exact && purpose_ != Purpose::kRound) samples_.take(slot, tensor);
     return {slot, true};
   }
 
@@ -197,12 +198,14 @@ class PlanExecution::State {
       equal = false;  // an operator that cannot run here is no recipe
     }
     if (!equal) findings_->differed(id);
+    if (of_rounded_.contains(id)) look_at_rounded(slot, kept);
   }
 
   void release(SlotId slot) {
     if (slot == kNone) return;
     const std::lock_guard lock(mutex_);
     held_.settle_pending();
+    if (rounding_ != nullptr) rounding_->release(slot);
     walk_.release(slot);
   }
 
@@ -262,6 +265,57 @@ class PlanExecution::State {
   }
 
  private:
+  [[nodiscard]] static EncodeBy choice_for(Purpose purpose) {
+    if (purpose == Purpose::kVerify) return EncodeBy::kFirstToTakeUnlessItRounds;
+    return purpose == Purpose::kRound ? EncodeBy::kFirstToTake : EncodeBy::kPlanned;
+  }
+  /// The others are given tensors without history.
+  [[nodiscard]] bool is_of_this_pass() const {
+    return purpose_ == Purpose::kFollow || purpose_ == Purpose::kVerify;
+  }
+
+  /// Follows the plan as it rounds, where something is made again from rounded values. On a CPU,
+  /// where that is looked at.
+  void round_beside(const EncodeKey& key) {
+    const auto device = graph_.model_device();
+    if (!device || !device->is_cpu()) return;
+    std::vector<std::optional<bool>> known(plan_->values.size());
+    for (const SlotTreatment& slot : plan_->slots) {
+      if (!slot.drops || value(slot.value).source != Source::kMadeAgain) continue;
+      if (is_of_rounded(slot.value, known)) of_rounded_.insert(slot.value);
+    }
+    if (of_rounded_.empty()) return;
+    rounding_ = std::make_unique<State>(plan_, key, Purpose::kRound, nullptr);
+  }
+
+  /// Returns whether a codec that rounds may encode the value, or any that it is made from again.
+  [[nodiscard]] bool is_of_rounded(ValueId id, std::vector<std::optional<bool>>& known) const {
+    std::optional<bool>& own = known[static_cast<size_t>(id)];
+    if (own) return *own;
+    own = held_.may_round(id);
+    if (value(id).source != Source::kMadeAgain) return *own;
+    bool any = false;
+    for (const ValueId input : recipe_of(id).inputs) any = is_of_rounded(input, known) || any;
+    known[static_cast<size_t>(id)] = any;
+    return any;
+  }
+  [[nodiscard]] const Recipe& recipe_of(ValueId id) const {
+    return *plan_->recipes[static_cast<size_t>(value(id).recipe)];
+  }
+
+  /// A value made again from rounded ones is not compared, but it must serve as they must.
+  void look_at_rounded(SlotId slot, const at::Tensor& kept) {
+    if (held_.serves_rounded(slot, kept, rounding_->unpack(slot))) return;
+    std::set<ValueId> seen;
+    refuse_rounding_beneath(treatment(slot).value, seen);
+  }
+
+  void refuse_rounding_beneath(ValueId id, std::set<ValueId>& seen) {
+    if (!seen.insert(id).second) return;
+    if (value(id).source != Source::kMadeAgain) return held_.refuse_rounding(id);
+    for (const ValueId input : recipe_of(id).inputs) refuse_rounding_beneath(input, seen);
+  }
+
   [[nodiscard]] bool drops(SlotId slot) const {
     return purpose_ != Purpose::kVerify && treatment(slot).drops &&
            !(value(treatment(slot).value).source == Source::kEncoded &&
@@ -450,6 +504,8 @@ class PlanExecution::State {
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them
   std::map<ValueId, int64_t> shortcut_ns_;
+  std::set<ValueId> of_rounded_;     ///< kVerify: saved values made again from rounded ones
+  std::unique_ptr<State> rounding_;  ///< kVerify: the plan as it rounds; null: there are none
   SlotId next_slot_ = 0;
   bool departed_ = false;
 };

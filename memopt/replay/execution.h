@@ -95,6 +95,7 @@ class PlanExecution {
     kFollow,    ///< drop what the plan drops
     kVerify,    ///< keep everything, and compare what the plan would give with what was kept
     kRehearse,  ///< follow the plan with the tensors of a pass that has been, which have no history
+    kRound,  ///< likewise, beside a pass that verifies: each codec is the first that takes a value
   };
 
   /// `key` names the pass to codecs that round at random. `doubt`: of ValueSamples.

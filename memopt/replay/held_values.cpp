@@ -57,11 +57,11 @@ void set_version(const at::Tensor& tensor, int64_t version) {
                                              c10::VariableVersion(static_cast<uint32_t>(version)));
 }
 
-HeldValues::HeldValues(const TreatmentPlan& plan, const EncodeKey& key, bool tries_codecs)
+HeldValues::HeldValues(const TreatmentPlan& plan, const EncodeKey& key, EncodeBy choice)
     : plan_(plan),
       graph_(*plan.graph),
       key_(key),
-      tries_codecs_(tries_codecs),
+      choice_(choice),
       held_(plan.values.size()),
       memory_(plan.values.size()) {}
 
@@ -112,7 +112,7 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
   const LookScope silent;
   const bool whole = treatment(id).encoded_with != kNone;
   const at::Tensor memory = whole ? all_memory_of(tensor) : tensor;
-  if (tries_codecs_) return find_codec(id, memory, key, held);
+  if (tries_codecs()) return find_codec(id, memory, key, held);
   held.codec = treatment(id).codec;
   held.encoded = held.codec->encode(memory, key);
   const bool looks = !held.codec->lossless() && memory.is_cpu();
@@ -142,6 +142,7 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
     if (codec->lossless()) return true;
     // A codec that rounds is not compared; what is made from its values is, with exact inputs.
     const bool spoils = rounds_too_far(id, tensor, held);
+    if (!spoils && choice_ == EncodeBy::kFirstToTake) return true;
     held.encoded.reset();
     if (!spoils) return false;
     refused_.push_back({id, codec->form()});
@@ -182,7 +183,7 @@ void HeldValues::look_at_logits(SlotId slot, const at::Tensor& saved) {
   const ValueId other = id == logits_key(op) ? logits_query(op) : logits_key(op);
   if (!rounds(given) && !rounds(other) && !rounds(op.results.front())) return;
   const LookScope silent;
-  const bool all = tries_codecs_ || saved.numel() <= kMostLookedAt;
+  const bool all = tries_codecs() || saved.numel() <= kMostLookedAt;
   const at::Tensor part = all ? saved : sample_for(op, saved, kPart, key_.step);
   largest_rows_[id] = LargestRow{largest_row(part), 0};
 }
@@ -200,7 +201,7 @@ bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held
       const bool attends = makes_logits_again(op);
       const bool flattens = saturates(op, other);
       const bool norm = normalizes(graph_, saver, other);
-      const bool again = tries_codecs_ || plan_.looks_again;
+      const bool again = tries_codecs() || plan_.looks_again;
       if (!attends && !norm && !(again && (flattens || multiplies(op)))) continue;
       if (attends && !is_of_logits(op, other)) {
         if (!may_round_beside_logits(op)) return true;
@@ -226,7 +227,7 @@ std::pair<at::Tensor, at::Tensor> HeldValues::looked_at(const RecordedOperator& 
                                                         at::Tensor& decoded) const {
   const at::Tensor part = part_of(memory, id);
   const bool few = multiplies(saver) || saturates(saver, id);
-  if (tries_codecs_ || memory.numel() <= (few ? kSmallPart : kMostLookedAt)) {
+  if (tries_codecs() || memory.numel() <= (few ? kSmallPart : kMostLookedAt)) {
     if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
     return {part, part_of(decoded, id)};
   }
@@ -266,7 +267,7 @@ bool HeldValues::rounds_within_logits(const RecordedOperator& attention, ValueId
       other->error ? logits_deviation(attention, width, row.value, *other->error) : added;
   const bool within =
       may_round_beside_logits(attention) && std::hypot(added, by_other) <= kMostOfALogit;
-  if (!within) refuse_rounding(bringer_of(other_id));
+  if (!within) refuse_rounding(other_id);
   return within;
 }
 
@@ -282,14 +283,33 @@ std::optional<HeldValues::LargestRow> HeldValues::known_row(const RecordedOperat
   const at::Tensor& memory = held_as(id).tensor;
   if (!memory.defined()) return std::nullopt;
   const at::Tensor part = part_of(memory, id);
-  const int64_t most = tries_codecs_ || part.numel() <= kMostLookedAt ? part.numel() : kPart;
+  const int64_t most = tries_codecs() || part.numel() <= kMostLookedAt ? part.numel() : kPart;
   return LargestRow{largest_row(sample_for(attention, part, most, key_.step))};
 }
 
-/// The codec that rounds the value is not for it.
+std::vector<const Codec*> HeldValues::rounding_codecs(ValueId id) const {
+  const ValueTreatment& bringer = treatment(bringer_of(id));
+  std::vector<const Codec*> codecs = bringer.next_codecs;
+  codecs.push_back(bringer.codec);
+  std::erase_if(codecs, [](const Codec* codec) { return codec == nullptr || codec->lossless(); });
+  return codecs;
+}
+
 void HeldValues::refuse_rounding(ValueId id) {
-  const Codec* codec = treatment(id).codec;
-  if (codec != nullptr && !codec->lossless()) refused_.push_back({id, codec->form()});
+  for (const Codec* codec : rounding_codecs(id)) {
+    refused_.push_back({bringer_of(id), codec->form()});
+  }
+}
+
+bool HeldValues::serves_rounded(SlotId slot, const at::Tensor& saved,
+                                const at::Tensor& rounded) const {
+  const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
+  if (recorded.saved_by == kNone) return true;
+  const LookScope silent;
+  const RecordedOperator& op = graph_.operators[static_cast<size_t>(recorded.saved_by)];
+  if (saturates(op, recorded.value)) return rounds_within_slope(op, saved, rounded);
+  if (!normalizes(graph_, recorded.saved_by, recorded.value)) return true;
+  return rounds_within_spread(op, saved, rounded);
 }
 
 void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {

@@ -32,13 +32,18 @@ struct AwaitedAnswer {
 /// Makes new memory count as written so often; kNone leaves it as it is.
 void set_version(const at::Tensor& tensor, int64_t version);
 
+/// Says which codec encodes a value.
+enum class EncodeBy {
+  kPlanned,
+  kFirstToTake,                ///< the first that takes it, however long the device needs to say so
+  kFirstToTakeUnlessItRounds,  ///< likewise, but what that would round is held as it was saved
+};
+
 /// The values that one forward pass holds for its backward beyond autograd's own slots, as it was
 /// saved or encoded. Not thread-safe.
 class HeldValues {
  public:
-  /// `tries_codecs`: finds the first codec that takes each value, however long the device needs to
-  /// say so, and holds what it would round as it was saved.
-  HeldValues(const TreatmentPlan& plan, const EncodeKey& key, bool tries_codecs);
+  HeldValues(const TreatmentPlan& plan, const EncodeKey& key, EncodeBy choice);
 
   /// Returns whether the tensor lies in memory as the one recorded for `id` did, where that
   /// matters: values that are encoded as one must be views of the same memory.
@@ -52,6 +57,14 @@ class HeldValues {
   void try_codecs(ValueId id, const at::Tensor& tensor);
   /// Looks at a query or key that is not rounded, beside which others may be. On a CPU.
   void look_at_logits(SlotId slot, const at::Tensor& saved);
+  /// Returns whether `rounded` serves in the place of `saved`, of which it was made again, in the
+  /// derivative of the operator that saved it.
+  [[nodiscard]] bool serves_rounded(SlotId slot, const at::Tensor& saved,
+                                    const at::Tensor& rounded) const;
+  /// Returns whether a codec that rounds may encode the value.
+  [[nodiscard]] bool may_round(ValueId id) const { return !rounding_codecs(id).empty(); }
+  /// No codec that rounds the value is for it.
+  void refuse_rounding(ValueId id);
   /// Lets go of the tensors whose encoding the device has found to hold, in the order in which they
   /// were brought as far as it has answered. Never waits.
   void settle_pending();
@@ -109,14 +122,15 @@ class HeldValues {
                                                             const at::Tensor& memory, ValueId id,
                                                             const Held& held,
                                                             at::Tensor& decoded) const;
+  [[nodiscard]] bool tries_codecs() const { return choice_ != EncodeBy::kPlanned; }
   [[nodiscard]] bool rounds(ValueId id) const;
+  [[nodiscard]] std::vector<const Codec*> rounding_codecs(ValueId id) const;
   [[nodiscard]] bool may_round_beside_logits(const RecordedOperator& attention) const;
   [[nodiscard]] bool rounds_within_logits(const RecordedOperator& attention, ValueId id,
                                           const at::Tensor& x, const at::Tensor& rounded);
   [[nodiscard]] at::Tensor part_of(const at::Tensor& memory, ValueId id) const;
   [[nodiscard]] std::optional<LargestRow> known_row(const RecordedOperator& attention,
                                                     ValueId id) const;
-  void refuse_rounding(ValueId id);
   void settle(ValueId id, DeviceAnswer::State answer);
   [[nodiscard]] AwaitedAnswer awaited_of(ValueId id) const;
   at::Tensor decoded(ValueId id, Held& held);
@@ -128,7 +142,7 @@ class HeldValues {
   const TreatmentPlan& plan_;
   const StepGraph& graph_;
   const EncodeKey key_;
-  const bool tries_codecs_;
+  const EncodeBy choice_;
   std::vector<Held> held_;
   /// The storage of values that are encoded as one, whose name stays its own though its memory
   /// goes.

@@ -378,6 +378,62 @@ TEST(Rounding, of_a_saturated_activation_is_left_though_others_are_not_saturated
   }
 }
 
+/// All slopes are some 1e-4, of which the rounding of an argument near -12 leaves none.
+TEST(Rounding, of_what_an_activation_reads_is_left_where_all_of_it_is_flat) {
+  using Activation = std::function<at::Tensor(const at::Tensor&)>;
+  const Activation activations[] = {
+      [](const at::Tensor& h) { return at::silu(h * 2 - 12); },
+      [](const at::Tensor& h) { return at::gelu(h - 6); },
+      [](const at::Tensor& h) { return at::softplus(h * 2 - 12); },
+  };
+  for (size_t a = 0; a < std::size(activations); ++a) {
+    const auto make = [&activation = activations[a]] {
+      TestModel model;
+      const at::Tensor w = at::randn({32, 32}).mul_(0.2).requires_grad_();
+      const at::Tensor x = at::randn({32, 32});
+      const at::Tensor factor = at::randn({32, 32});
+      model.view.parameters = {{"w", w}};
+      model.loss = [w, x, factor, activation] {
+        return (activation(at::linear(x, w)) * factor).sum();
+      };
+      return model;
+    };
+    for (const auto& [mode, bound] : {std::pair{"dpr8", 0.5}, {"q4", 1.2}, {"q2", 8.0}}) {
+      EXPECT_LT(largest_error(mode, make), bound) << mode << ", activation " << a;
+    }
+  }
+}
+
+/// The weights of an attention by hand are made again from what its block reads. The bounds are
+/// those of the oracle of random programs.
+TEST(Rounding, of_what_a_hot_softmax_is_made_from_again_is_left) {
+  const auto make = [] {
+    TestModel model;
+    const at::Tensor embedding = at::randn({16, 16}).mul_(0.25).requires_grad_();
+    const at::Tensor projection = at::randn({48, 16}).mul_(0.25).requires_grad_();
+    const at::Tensor out = at::randn({16, 16}).mul_(0.25).requires_grad_();
+    const at::Tensor x = at::randn({2, 24, 16});
+    const at::Tensor factor = at::randn({2, 24, 16});
+    model.view.parameters = {{"embedding", embedding},
+                             {"layers.0.attention.projection", projection},
+                             {"layers.0.attention.out", out}};
+    model.loss = [=] {
+      const at::Tensor h = at::layer_norm(at::linear(x, embedding), {16});
+      const std::vector<at::Tensor> parts = at::linear(h, projection).chunk(3, -1);
+      const at::Tensor logits = at::matmul(parts[0] * 40, parts[1].transpose(1, 2));
+      const at::Tensor mixed = at::matmul(at::softmax(logits, -1), parts[2]);
+      return (at::linear(mixed, out) * factor).sum();
+    };
+    return model;
+  };
+  for (const auto& [codec, bound] : {std::pair{"dpr8", 0.5}, {"q4", 1.2}, {"q2", 8.0}}) {
+    for (const char* replay : {"", "echo+", "echo+attn+", "echo+attn+gist+"}) {
+      const std::string mode = std::string(replay) + codec;
+      EXPECT_LT(largest_error(mode, make), bound) << mode;
+    }
+  }
+}
+
 /// Most elements are nothing beside the few that set the range of a group, and all count the same
 /// in the gradient.
 TEST(Rounding, of_a_few_large_elements_does_not_take_the_others) {

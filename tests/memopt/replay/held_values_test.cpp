@@ -51,7 +51,7 @@ std::vector<std::string> refused_of(const at::Tensor& x, Codecs codecs, bool who
   trial.codecs = std::move(codecs);
   trial.whole = whole;
   plan.trials.emplace(0, std::move(trial));
-  HeldValues held(plan, EncodeKey{}, /*tries_codecs=*/true);
+  HeldValues held(plan, EncodeKey{}, EncodeBy::kFirstToTakeUnlessItRounds);
   held.try_codecs(0, x);
   EXPECT_TRUE(held.tensors().empty()) << "nothing is held of a trial";
   std::vector<std::string> forms;

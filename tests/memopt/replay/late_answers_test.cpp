@@ -115,7 +115,7 @@ class Held {
       graph->slots.emplace_back();
     }
     plan_.graph = std::move(graph);
-    held = std::make_unique<HeldValues>(plan_, EncodeKey{}, /*tries_codecs=*/false);
+    held = std::make_unique<HeldValues>(plan_, EncodeKey{}, EncodeBy::kPlanned);
   }
 
   /// Its memory's only other holder is the returned weak reference.
