@@ -5,10 +5,14 @@
 #include <c10/util/Type.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <atomic>
+#include <functional>
+#include <type_traits>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -96,6 +100,83 @@ namespace {
 thread_local SavedTensorSink* current_sink = nullptr;
 thread_local SavedTensorScope* innermost_scope = nullptr;
 
+using torch::autograd::Node;
+
+/// Calls `visit` for every node of the graph that begins at the roots.
+void for_each_node(const torch::autograd::edge_list& roots,
+                   const std::function<void(Node&)>& visit) {
+  std::unordered_set<Node*> seen;
+  std::vector<Node*> left;
+  const auto meet = [&](const torch::autograd::edge_list& edges) {
+    for (const torch::autograd::Edge& edge : edges) {
+      Node* node = edge.function.get();
+      if (node != nullptr && seen.insert(node).second) left.push_back(node);
+    }
+  };
+  for (meet(roots); !left.empty();) {
+    Node* node = left.back();
+    left.pop_back();
+    visit(*node);
+    meet(node->next_edges());
+  }
+}
+
+/// While alive, tensors of the graph that retain their gradients get none.
+class RetainingAside {
+ public:
+  explicit RetainingAside(const torch::autograd::edge_list& roots) {
+    for_each_node(roots, [this](Node& node) {
+      if (!node.retains_grad_hooks().empty()) swap_out(node);
+    });
+  }
+  ~RetainingAside() {
+    for (auto& [node, hooks] : aside_) node->retains_grad_hooks() = std::move(hooks);
+  }
+  RetainingAside(const RetainingAside&) = delete;
+  RetainingAside& operator=(const RetainingAside&) = delete;
+
+ private:
+  using Hooks = std::remove_reference_t<decltype(std::declval<Node&>().retains_grad_hooks())>;
+  void swap_out(Node& node) {
+    aside_.emplace_back(&node, std::exchange(node.retains_grad_hooks(), Hooks{}));
+  }
+  std::vector<std::pair<Node*, Hooks>> aside_;
+};
+
+/// Sets aside the `.grad` of what backward passes within one that runs again accumulate into, on
+/// this thread: that of a device may be at work for another program's.
+class AccumulatedAside {
+ public:
+  explicit AccumulatedAside(const std::vector<at::Tensor>& but) {
+    for (const at::Tensor& tensor : but) seen_.insert(tensor.unsafeGetTensorImpl());
+    current_ = this;
+  }
+  ~AccumulatedAside() {
+    current_ = nullptr;
+    for (auto& [tensor, gradient] : aside_) tensor.mutable_grad() = std::move(gradient);
+  }
+  AccumulatedAside(const AccumulatedAside&) = delete;
+  AccumulatedAside& operator=(const AccumulatedAside&) = delete;
+
+  /// A backward begins that accumulates.
+  static void note(const torch::autograd::edge_list& roots) {
+    if (current_ == nullptr) return;
+    for_each_node(roots, [](Node& node) {
+      const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
+      if (leaf == nullptr || !current_->seen_.insert(leaf->variable.unsafeGetTensorImpl()).second) {
+        return;
+      }
+      const at::Tensor& tensor = leaf->variable;
+      current_->aside_.emplace_back(tensor, std::exchange(tensor.mutable_grad(), at::Tensor()));
+    });
+  }
+
+ private:
+  static inline thread_local AccumulatedAside* current_ = nullptr;
+  std::unordered_set<const c10::TensorImpl*> seen_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> aside_;
+};
+
 class ScopedEngine final : public torch::autograd::Engine {
  public:
   ~ScopedEngine() override { stop(); }
@@ -115,10 +196,13 @@ class ScopedEngine final : public torch::autograd::Engine {
         for (const at::Tensor& leaf : leaves) {
           edges.push_back(torch::autograd::impl::gradient_edge(leaf));
         }
+        const RetainingAside retaining(roots);
+        const AccumulatedAside accumulated(leaves);
         return Engine::execute(roots, inputs, /*keep_graph=*/true, /*create_graph=*/false,
                                /*accumulate_grad=*/false, edges);
       });
     }
+    if (accumulate_grad) AccumulatedAside::note(roots);
     return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
 };

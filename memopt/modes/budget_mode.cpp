@@ -40,8 +40,10 @@ constexpr double kMostExpected = 1.25;
 constexpr double kMostCorrection = 1e6;
 
 std::string too_small_words(const Budget& budget, int64_t smallest_bytes) {
-  return spell_budget(budget) + " cannot be met: the smallest budget that can is " +
-         std::to_string(smallest_bytes) + " bytes (" +
+  // With an error a plan between the two may be good enough, which nobody has tried.
+  const char* what = budget.error ? " cannot be met: the smallest budget found that can is "
+                                  : " cannot be met: the smallest budget that can is ";
+  return spell_budget(budget) + what + std::to_string(smallest_bytes) + " bytes (" +
          spell_budget_of_at_least(budget, smallest_bytes) + ")";
 }
 
@@ -193,8 +195,9 @@ void BudgetMode::check_step() {
 
 namespace {
 
-/// Returns the norm of all dense gradients as one vector. Waits for the device.
-double gradient_norm(const ModelView& model) {
+/// Returns the norm of all dense gradients as one vector; empty where there is none. Waits for the
+/// device.
+std::optional<double> gradient_norm(const ModelView& model) {
   const c10::NoGradGuard no_grad;
   const at::DisableRecordFunctionGuard no_callbacks;
   std::vector<at::Tensor> gradients;
@@ -202,7 +205,7 @@ double gradient_norm(const ModelView& model) {
     const at::Tensor& gradient = parameter.grad();
     if (gradient.defined() && gradient.layout() == at::kStrided) gradients.push_back(gradient);
   }
-  if (gradients.empty()) return 0;
+  if (gradients.empty()) return std::nullopt;
   std::vector<at::Tensor> norms = at::_foreach_norm(gradients);
   for (at::Tensor& norm : norms) norm = norm.to(at::kDouble);
   return at::linalg_vector_norm(at::stack(norms)).item<double>();
@@ -217,18 +220,30 @@ void BudgetMode::look_at_gradient() {
   const bool repeated = passes() == std::exchange(passes_looked_at_, passes());
   const bool followed = PlannedMode::report().followed_passes > followed_before_;
   if (!measured_error_ || needed_bytes_ > 0 || (gradient_norm_ > 0 && !followed)) return;
-  const double norm = gradient_norm(model());
+  const std::optional<double> seen = gradient_norm(model());
+  if (!seen) {
+    if (followed && expected_error_ > 0) {
+      note_uncertain(
+          "no parameter had a gradient when the step ended, so that nobody knows whether "
+          "it was as large as the one whose error was bounded");
+    }
+    return;
+  }
+  const double norm = *seen;
   if (!std::isfinite(norm) || norm == 0) return;
   if (gradient_norm_ == 0) gradient_norm_ = norm;
   const double expected = expected_error_ * gradient_norm_ / norm;
   if (expected <= kMostExpected * *budget_.error) return;
-  step_uncertain_ = true;
-  ++kept_.uncertain;
-  kept_.uncertain_reason = "the norm of the gradient is " + std::to_string(norm) +
-                           ", and its error was bounded when that was " +
-                           std::to_string(gradient_norm_);
+  note_uncertain("the norm of the gradient is " + std::to_string(norm) +
+                 ", and its error was bounded when that was " + std::to_string(gradient_norm_));
   if (repeated || most_careful_) return;
   most_careful_ = !plans_for_gradient(norm);
+}
+
+void BudgetMode::note_uncertain(std::string reason) {
+  step_uncertain_ = true;
+  ++kept_.uncertain;
+  kept_.uncertain_reason = std::move(reason);
 }
 
 /// Chooses a plan that is as careful as the gradient is small; false where the budget has none.

@@ -55,7 +55,8 @@ class BudgetNotKept : public std::runtime_error {
 /// as large as it was then, however small the gradient becomes: when `.grad` at the end of a step
 /// (on another device, in check_step()) is so small that the error is expected to be 1.25 times the
 /// bound, the step is counted, an error where the budget is strict, and a plan is chosen that keeps
-/// the bound for such a gradient, if the budget has one.
+/// the bound for such a gradient, if the budget has one. A step at whose end no parameter has a
+/// gradient, because a hook cleared it or the program asked for it by grad(), is counted too.
 class BudgetMode final : public PlannedMode {
  public:
   explicit BudgetMode(const Budget& budget);
@@ -110,6 +111,7 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] bool takes_smallest(const ErrorModel& errors, const MeasureError& error_of);
   void expect_error(ErrorModel errors, double measured);
   void look_at_gradient();
+  void note_uncertain(std::string reason);
   [[nodiscard]] bool plans_for_gradient(double norm);
   [[nodiscard]] TreatmentPlan answered();
 

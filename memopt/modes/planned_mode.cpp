@@ -106,6 +106,11 @@ void PlannedMode::attach(const ModelView& model) {
   // A module may register a parameter or buffer that it does not have.
   std::erase_if(model_.parameters, [](const auto& named) { return !named.second.defined(); });
   std::erase_if(model_.buffers, [](const at::Tensor& buffer) { return !buffer.defined(); });
+  // One that is registered twice would be asked twice for its gradient.
+  std::set<const c10::TensorImpl*> seen;
+  std::erase_if(model_.parameters, [&seen](const auto& named) {
+    return !seen.insert(named.second.unsafeGetTensorImpl()).second;
+  });
   enter(Recording{});
   known_.clear();
   alternatives_.clear();

@@ -229,7 +229,10 @@ class TensorAside {
  public:
   explicit TensorAside(const at::Tensor& tensor)
       : tensor_(tensor), before_(tensor.tensor_data().clone()), version_(tensor._version()) {}
-  [[nodiscard]] bool written() const { return tensor_._version() != version_; }
+  /// By its bits, which a hook may change past the version.
+  [[nodiscard]] bool written() const {
+    return tensor_._version() != version_ || !same_bits(tensor_.tensor_data(), before_);
+  }
   [[nodiscard]] const at::Tensor& tensor() const { return tensor_; }
   void put_back() const {
     if (!written() || !tensor_.sizes().equals(before_.sizes())) return;

@@ -682,6 +682,22 @@ KeptBudget kept_when_gradients_shrink(const std::string& mode, double factor) {
   return *run.report().budget;
 }
 
+TEST_F(Budgets, with_an_error_count_steps_at_whose_end_no_parameter_has_a_gradient) {
+  const MakeModel make = make_layers(std::make_shared<Layers>());
+  ModeRun run(spell_budget({BudgetTarget::kPeakSaved, smallest_lossless_budget(make) * 3 / 4, 0.1}),
+              make);
+  for (int64_t number = 1; number <= 8; ++number) static_cast<void>(run.step(number));
+  EXPECT_EQ(run.report().budget->uncertain, 0);
+  for (int64_t number = 9; number <= 11; ++number) {
+    run.begin(number);
+    static_cast<void>(torch::autograd::grad({run.forward()}, run.parameters()));
+    run.mode().end_step();
+  }
+  EXPECT_EQ(run.report().budget->uncertain, 3);
+  EXPECT_NE(run.report().budget->uncertain_reason.find("no parameter had a gradient"),
+            std::string::npos);
+}
+
 TEST_F(Budgets, with_an_error_count_steps_of_smaller_gradients_until_a_plan_is_as_careful) {
   const MakeModel make = scaled_layers(std::make_shared<Layers>(), at::ones({}));
   const int64_t lossless_bytes = smallest_lossless_budget(make);
@@ -736,6 +752,75 @@ TEST(Rehearsals, leave_what_backward_writes_and_draws_as_one_backward_leaves_it)
     });
   }
   EXPECT_EQ(twins.report().missing_reason, "");
+}
+
+/// A tensor that retains its gradient, and a weight that a hook writes past its version.
+void step_that_retains_and_writes_past_versions(Layers& layers, ModeRun& run) {
+  const unsigned update = layers.weights[3].register_hook([&](const at::Tensor& gradient) {
+    layers.weights[3].data().sub_(gradient, 0.1);
+    return gradient;
+  });
+  const at::Tensor loss = run.forward();
+  const at::Tensor scaled = loss * 2;
+  scaled.retain_grad();
+  scaled.square().backward();
+  layers.shift.add_(scaled.grad().mean(), 1e-3);
+  layers.weights[3].remove_hook(update);
+}
+
+TEST(Rehearsals, leave_what_tensors_retain_and_hooks_write_past_versions) {
+  Twins twins("budget:saved=1GiB,error=0.02");
+  for (int i = 0; i < 12; ++i) twins.step(step_that_retains_and_writes_past_versions);
+  EXPECT_EQ(twins.report().missing_reason, "");
+}
+
+/// Its backward calls another, over a weight that the view has not.
+void step_with_a_weight_of_its_own(Layers& layers, ModeRun& run, const at::Tensor& own) {
+  const at::Tensor& first = layers.weights[0];
+  const unsigned hook = first.register_hook([&](const at::Tensor& gradient) {
+    const at::AutoGradMode grad(true);
+    (layers.x->mean() * own).square().backward();
+    return gradient;
+  });
+  run.forward().backward();
+  first.remove_hook(hook);
+  layers.shift.add_(own.grad(), 1e-3);
+  own.mutable_grad() = at::Tensor();
+}
+
+TEST(Rehearsals, leave_the_gradients_of_weights_that_nobody_named) {
+  Twins twins("budget:saved=1GiB,error=0.02");
+  const at::Tensor own = at::ones({}).requires_grad_();
+  for (int i = 0; i < 12; ++i) {
+    twins.step(
+        [&](Layers& layers, ModeRun& run) { step_with_a_weight_of_its_own(layers, run, own); });
+  }
+  EXPECT_EQ(twins.report().missing_reason, "");
+}
+
+/// Two micro-batches, so that the first one's gradient is there when the second is rehearsed.
+TEST(Rehearsals, leave_the_gradient_of_a_weight_with_two_names) {
+  const auto twice = [] {
+    TestModel model = make_layers(std::make_shared<Layers>())();
+    const auto named = model.view.parameters;
+    for (const auto& [name, weight] : named) {
+      model.view.parameters.emplace_back("again." + name, weight);
+    }
+    return model;
+  };
+  ModeRun run("budget:saved=1GiB,error=0.02", twice);
+  ModeRun none("none", twice);
+  for (int64_t number = 1; number <= 8; ++number) {
+    std::vector<std::vector<at::Tensor>> gradients;
+    for (ModeRun* one : {&run, &none}) {
+      one->begin(number);
+      one->forward().backward();
+      one->forward().backward();
+      one->mode().end_step();
+      gradients.push_back(one->take_gradients());
+    }
+    expect_equal(gradients[1], gradients[0]);
+  }
 }
 
 /// Its backward is meant to run once: it doubles its own factor, which no mode knows.
