@@ -97,7 +97,7 @@ void BudgetMode::attach(const ModelView& model) {
   kept_ = {};
   step_exceeded_ = step_uncertain_ = false;
   passes_looked_at_ = 0;
-  steps_ = followed_too_early_ = 0;
+  steps_ = followed_too_early_ = most_before_passes_bytes_ = 0;
   step_mark_.reset();
   forget_plan();
 }
@@ -123,6 +123,7 @@ void BudgetMode::begin_step(int64_t step) {
   if (failure_) std::rethrow_exception(failure_);
   AllocationSource* memory = recorded_memory();
   step_mark_ = memory == nullptr ? nullptr : std::make_unique<HighMark>(*memory);
+  step_high_bytes_ = kNone;
   passes_before_ = passes();
   const PlannedModeReport before = PlannedMode::report();
   followed_before_ = before.followed_passes;
@@ -130,9 +131,23 @@ void BudgetMode::begin_step(int64_t step) {
   refused_before_ = refused_bytes();
 }
 
+void BudgetMode::begin_forward() {
+  if (step_mark_ != nullptr) {
+    step_high_bytes_ = std::max(step_high_bytes_, step_mark_->take());
+    const bool first = passes() == passes_before_;
+    if (first) before_first_bytes_ = step_high_bytes_;
+    // What a later one is given is made beside the gradients of those before it.
+    const int64_t gradients = first ? 0 : gradient_bytes(model());
+    most_before_passes_bytes_ =
+        std::max(most_before_passes_bytes_, before_first_bytes_ + gradients);
+  }
+  PlannedMode::begin_forward();
+}
+
 void BudgetMode::end_step() {
   PlannedMode::end_step();
-  const int64_t high_bytes = step_mark_ == nullptr ? kNone : step_mark_->take();
+  if (step_mark_ != nullptr) step_high_bytes_ = std::max(step_high_bytes_, step_mark_->take());
+  const int64_t high_bytes = step_high_bytes_;
   step_mark_.reset();
   step_exceeded_ = false;
   if (device().is_cpu()) look_at_gradient();
@@ -345,6 +360,9 @@ void BudgetMode::plan_within(ErrorModel errors) {
                                              std::move(errors));
   together_ = passes_together();
   answer_ = planner_->within(share());
+  // No plan changes what is made before the passes.
+  const bool peak = budget_.target == BudgetTarget::kPeak;
+  if (peak && most_before_passes_bytes_ > budget_.bytes) answer_.reset();
 }
 
 /// The choice in force was measured, and stays as long as it is within the budget: a codec may have
@@ -367,7 +385,10 @@ TreatmentPlan BudgetMode::answered() {
   if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
   const bool shared = budget_.target == BudgetTarget::kPeakSaved;
   needed_bytes_ = planner_->sure_bytes() * (shared ? together_ : 1);
-  if (!shared) needed_bytes_ += bytes_beside() + unforeseen_bytes_;
+  if (!shared) {
+    needed_bytes_ += bytes_beside() + unforeseen_bytes_;
+    needed_bytes_ = std::max(needed_bytes_, most_before_passes_bytes_);
+  }
   // A training that kept it before and has changed goes on, and so does one that has passes of
   // another kind, which no refusal could have known, or whose values are no longer what codecs
   // take. The report counts its steps.

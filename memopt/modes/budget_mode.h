@@ -63,6 +63,7 @@ class BudgetMode final : public PlannedMode {
 
   void attach(const ModelView& model) override;
   void begin_step(int64_t step) override;
+  void begin_forward() override;
   void end_step() override;
   void check_step() override;
   [[nodiscard]] PlannedModeReport report() const override;
@@ -129,11 +130,14 @@ class BudgetMode final : public PlannedMode {
   double codec_measuring_s_ = 0;
   double apart_s_ = 0;  ///< the time of these passes and of measuring codecs, not in planning_s_
   std::exception_ptr failure_;
-  int64_t together_ = 1;                 ///< passes that share the budget
-  int64_t needed_bytes_ = 0;             ///< by the plan in force, where that is not within it
-  int64_t unforeseen_bytes_ = 0;         ///< Excess::unforeseen_bytes of all steps so far
-  std::unique_ptr<HighMark> step_mark_;  ///< high mark of the step in progress; null: not read
-  int64_t passes_before_ = 0;            ///< passes() when the step began
+  int64_t together_ = 1;                  ///< passes that share the budget
+  int64_t needed_bytes_ = 0;              ///< by the plan in force, where that is not within it
+  int64_t unforeseen_bytes_ = 0;          ///< Excess::unforeseen_bytes of all steps so far
+  std::unique_ptr<HighMark> step_mark_;   ///< high mark of the step in progress; null: not read
+  int64_t step_high_bytes_ = kNone;       ///< the most live so far in the step in progress
+  int64_t before_first_bytes_ = kNone;    ///< the most live before its first pass began
+  int64_t most_before_passes_bytes_ = 0;  ///< the most live before any pass of a step, by those
+  int64_t passes_before_ = 0;             ///< passes() when the step began
   int64_t followed_before_ = 0;
   int64_t retained_before_ = 0;
   int64_t refused_before_ = 0;

@@ -408,6 +408,12 @@ TEST(Mended, a_budget_leaves_room_for_what_a_pass_leaves_in_autocasts_cache) {
   }
 }
 
+/// Seed 620177, where each batch is made of the last one's values, in more memory than the passes
+/// need.
+TEST(Mended, a_budget_counts_what_a_step_makes_before_its_passes) {
+  EXPECT_EQ(finding_of(generate(620177)), "");
+}
+
 /// Seed 608273, whose values become infinite, which no codec takes that rounds.
 TEST(Mended, a_budget_counts_the_steps_whose_values_its_codecs_do_not_take) {
   EXPECT_EQ(finding_of(generate(608273)), "");
