@@ -136,7 +136,7 @@ void BudgetMode::begin_forward() {
     step_high_bytes_ = std::max(step_high_bytes_, step_mark_->take());
     const bool first = passes() == passes_before_;
     if (first) before_first_bytes_ = step_high_bytes_;
-    // What a later one is given is made beside the gradients of those before it.
+    // The batch of a later one is made beside the gradients of those before it.
     const int64_t gradients = first ? 0 : gradient_bytes(model());
     most_before_passes_bytes_ =
         std::max(most_before_passes_bytes_, before_first_bytes_ + gradients);
