@@ -119,7 +119,7 @@ void BudgetMode::begin_step(int64_t step) {
     start_over("the first step was too early to plan");
     followed_too_early_ = PlannedMode::report().followed_passes;
   }
-  ++steps_;
+  if (++steps_ == 2) most_before_passes_bytes_ = 0;  // the first makes what is made only once
   if (failure_) std::rethrow_exception(failure_);
   AllocationSource* memory = recorded_memory();
   step_mark_ = memory == nullptr ? nullptr : std::make_unique<HighMark>(*memory);
