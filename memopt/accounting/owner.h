@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -26,10 +27,22 @@ enum class Owner : uint8_t {
 
 inline constexpr int kOwnerCount = static_cast<int>(Owner::kUnattributed) + 1;
 
-/// The name in results: "autocast_cache".
-[[nodiscard]] std::string_view owner_name(Owner owner);
+/// The names in results, in the same order.
+inline constexpr std::array<std::string_view, kOwnerCount> kOwnerNames = {
+    "weights",     "optimizer",      "ema",         "gradients",     "input",     "autocast_cache",
+    "encoded",     "rematerialized", "activations", "communication", "workspace", "temporary",
+    "unattributed"};
+static_assert(kOwnerNames.back() == "unattributed", "there is an owner without a name");
 
-/// All but kUnattributed, in precedence order.
-[[nodiscard]] std::vector<Owner> all_owners();
+[[nodiscard]] constexpr std::string_view owner_name(Owner owner) {
+  return kOwnerNames[static_cast<size_t>(owner)];
+}
+
+/// Returns all but kUnattributed, in precedence order.
+[[nodiscard]] inline std::vector<Owner> all_owners() {
+  std::vector<Owner> owners;
+  for (int i = 0; i < kOwnerCount - 1; ++i) owners.push_back(static_cast<Owner>(i));
+  return owners;
+}
 
 }  // namespace noisemark::memopt
