@@ -30,11 +30,13 @@ Gate decided(Gate gate, double value) {
   return gate;
 }
 
-constexpr const char* kFiniteLoss = "finite_loss";
+constexpr std::string_view kFiniteLoss = "finite_loss";
+constexpr std::string_view kGradientError = "gradient_error";
 
-/// `skipped`: by loss scaling, because something was not finite.
-Gate finite_loss(const Finiteness& finiteness, double skipped) {
-  Gate gate{kFiniteLoss, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
+Gate finite_loss(const Result& result, const Finiteness& finiteness) {
+  const Metric* skips = find_metric(result, "skipped_steps");
+  const double skipped = skips != nullptr ? skips->value.value_or(0) : 0;
+  Gate gate{{}, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
   gate = decided(gate, finiteness.finite ? 0 : 1);
   const std::string but_for =
       skipped > 0 ? ", but for the steps that loss scaling skipped (" + format_number(skipped) + ")"
@@ -53,7 +55,7 @@ Gate without_memory(Gate gate, const MemorySection& memory) {
 }
 
 Gate closure_boundaries(const MemorySection& memory) {
-  Gate gate{"closure_boundaries", "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
+  Gate gate{{}, "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
   if (memory.boundaries.empty()) {
     gate.verdict = Verdict::kFail;
@@ -77,8 +79,7 @@ Gate closure_boundaries(const MemorySection& memory) {
 }
 
 Gate closure_peak(const MemorySection& memory) {
-  Gate gate{
-      "closure_peak", "unattributed_frac_at_peak", "at most", {}, kPeakClosure, "frac", {}, {}};
+  Gate gate{{}, "unattributed_frac_at_peak", "at most", {}, kPeakClosure, "frac", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
   if (memory.peak.allocator_bytes <= 0) {
     gate.verdict = Verdict::kFail;
@@ -95,7 +96,7 @@ Gate closure_peak(const MemorySection& memory) {
 }
 
 Gate leak(const MemorySection& memory) {
-  Gate gate{"leak", "leaked_bytes", "equals", {}, 0, "bytes", {}, {}};
+  Gate gate{{}, "leaked_bytes", "equals", {}, 0, "bytes", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
   gate = decided(gate, static_cast<double>(memory.leaked_bytes));
   gate.words = gate.verdict == Verdict::kPass
@@ -106,7 +107,7 @@ Gate leak(const MemorySection& memory) {
 }
 
 Gate certificate(const MemoryMode& mode) {
-  Gate gate{"certificate", "differing_steps", "equals", {}, 0, "count", {}, {}};
+  Gate gate{{}, "differing_steps", "equals", {}, 0, "count", {}, {}};
   const Certificate& proof = mode.certificate;
   gate.verdict = proof.verdict;
   gate.words = mode.measured ? proof.words : "Not applied: " + mode.missing_reason + ".";
@@ -139,7 +140,7 @@ std::string why_without_plan(const MemoryMode& mode, const PassFallbacks& pass) 
 /// A mode that keeps everything is exact, leaks nothing and is as fast as none: no other gate sees
 /// it.
 Gate plan(const MemoryMode& mode) {
-  Gate gate{"plan", "passes_without_plan", "equals", {}, 0, "count", {}, {}};
+  Gate gate{{}, "passes_without_plan", "equals", {}, 0, "count", {}, {}};
   std::vector<std::string> made;
   std::vector<std::string> without;
   for (const PassFallbacks& pass : mode.fallbacks) {
@@ -164,7 +165,7 @@ Gate budget(const Result& result) {
   const ModeBudget& asked = result.memory_mode.budget;
   const MemorySection& memory = result.memory;
   const auto bound = static_cast<double>(asked.bytes.value_or(0));
-  Gate gate{"budget", asked.figure, "at most", {}, bound, "bytes", {}, {}};
+  Gate gate{{}, asked.figure, "at most", {}, bound, "bytes", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
   const int64_t held = asked.figure == "peak_bytes" ? memory.peak_bytes : memory.peak_saved_bytes;
   gate = decided(gate, static_cast<double>(held));
@@ -176,7 +177,7 @@ Gate budget(const Result& result) {
 
 /// Judges every step that the mode counted, where `budget` judges a steady one by its allocations.
 Gate budget_steps(const MemoryMode& mode) {
-  Gate gate{"budget_steps", "exceeded_steps", "equals", {}, 0, "count", {}, {}};
+  Gate gate{{}, "exceeded_steps", "equals", {}, 0, "count", {}, {}};
   int64_t steps = 0;
   int64_t exceeded = 0;
   std::vector<std::string> passes;
@@ -205,7 +206,7 @@ Gate budget_steps(const MemoryMode& mode) {
 /// it found to be above the bound.
 Gate budget_error(const MemoryMode& mode) {
   const double bound = *mode.budget.error_frac;
-  Gate gate{"budget_error", "gradient_error", "at most", {}, bound, "frac", {}, {}};
+  Gate gate{{}, "gradient_error", "at most", {}, bound, "frac", {}, {}};
   const GradientError& error = mode.gradient_error;
   if (!error.error_frac) {
     gate.verdict = Verdict::kNotApplied;
@@ -241,7 +242,7 @@ std::optional<Gate> without_ranks(Gate gate, const Result& result) {
 
 /// Stages work on the same samples, so another noise on one of them is an error.
 Gate noise_of_stages(const std::set<std::string>& noises) {
-  Gate gate{"rank_noise", "stages_of_other_noise", "equals", {}, 0, "count", {}, {}};
+  Gate gate{{}, "stages_of_other_noise", "equals", {}, 0, "count", {}, {}};
   gate = decided(gate, static_cast<double>(noises.size()) - 1);
   gate.words = noises.size() > 1 ? fmt::format("The stages have {} kinds of noise.", noises.size())
                                  : "All stages have the noise of the same samples.";
@@ -253,7 +254,7 @@ Gate noise_of_stages(const std::set<std::string>& noises) {
 
 /// Ranks that draw the same noise train on less than the batch, and no loss shows it.
 Gate rank_noise(const Result& result) {
-  Gate gate{"rank_noise", "ranks_of_equal_noise", "equals", {}, 0, "count", {}, {}};
+  Gate gate{{}, "ranks_of_equal_noise", "equals", {}, 0, "count", {}, {}};
   if (const auto failed = without_ranks(gate, result)) return *failed;
   const Protocol& protocol = result.protocol;
   if (protocol.resumed_at_step > 0 && protocol.resumed_at_step == protocol.steps) {
@@ -273,7 +274,7 @@ Gate rank_noise(const Result& result) {
 }
 
 Gate rank_weights(const Result& result) {
-  Gate gate{"rank_weights", "ranks_of_other_weights", "equals", {}, 0, "count", {}, {}};
+  Gate gate{{}, "ranks_of_other_weights", "equals", {}, 0, "count", {}, {}};
   if (const auto failed = without_ranks(gate, result)) return *failed;
   const std::string& first = result.ranks.front().determinism.weights_sha256;
   const auto others = std::count_if(
@@ -299,7 +300,7 @@ std::pair<int64_t, const MemorySnapshot*> worst_of_ranks(const std::vector<RankR
 }
 
 Gate rank_closure(const Result& result) {
-  Gate gate{"rank_closure", "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
+  Gate gate{{}, "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
   if (!result.memory.measured) return without_memory(gate, result.memory);
   gate.words = why_not_all_ranks(result);
   for (const RankRecord& record : result.ranks) {
@@ -318,6 +319,50 @@ Gate rank_closure(const Result& result) {
                                  format_exact_bytes(worst->unattributed_bytes));
   return gate;
 }
+
+bool in_every_run(const Result&) {
+  return true;
+}
+
+bool has_mode(const Result& result) {
+  return result.identity.has_mode();
+}
+
+bool has_budget(const Result& result) {
+  return result.memory_mode.budget.bytes.has_value();
+}
+
+bool has_error_bound(const Result& result) {
+  return result.memory_mode.budget.error_frac.has_value();
+}
+
+bool has_ranks(const Result& result) {
+  return result.identity.ranks.has_value();
+}
+
+/// A gate that no definition declares.
+struct BuiltInGate {
+  std::string_view name;
+  bool (*applies)(const Result&);
+  Gate (*judge)(const Result&, const Finiteness&);  ///< all but the name
+};
+
+constexpr BuiltInGate kBuiltInGates[] = {
+    {kFiniteLoss, in_every_run, finite_loss},
+    {"closure_boundaries", in_every_run,
+     [](auto& run, auto&) { return closure_boundaries(run.memory); }},
+    {"closure_peak", in_every_run, [](auto& run, auto&) { return closure_peak(run.memory); }},
+    {"leak", in_every_run, [](auto& run, auto&) { return leak(run.memory); }},
+    {"certificate", has_mode, [](auto& run, auto&) { return certificate(run.memory_mode); }},
+    {"plan", has_mode, [](auto& run, auto&) { return plan(run.memory_mode); }},
+    {"budget", has_budget, [](auto& run, auto&) { return budget(run); }},
+    {"budget_steps", has_budget, [](auto& run, auto&) { return budget_steps(run.memory_mode); }},
+    {"budget_error", has_error_bound,
+     [](auto& run, auto&) { return budget_error(run.memory_mode); }},
+    {"rank_noise", has_ranks, [](auto& run, auto&) { return rank_noise(run); }},
+    {"rank_weights", has_ranks, [](auto& run, auto&) { return rank_weights(run); }},
+    {"rank_closure", has_ranks, [](auto& run, auto&) { return rank_closure(run); }},
+};
 
 std::string missing_value(const Metric* metric, const std::string& name) {
   if (metric == nullptr) return fmt::format("{} is missing: the run has no such metric.", name);
@@ -373,27 +418,28 @@ const Metric* find_metric(const Result& result, std::string_view name) {
 
 std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRule>& rules,
                                  const Finiteness& finiteness) {
-  const Metric* skipped = find_metric(result, "skipped_steps");
-  std::vector<Gate> gates{
-      finite_loss(finiteness, skipped != nullptr ? skipped->value.value_or(0) : 0),
-      closure_boundaries(result.memory), closure_peak(result.memory), leak(result.memory)};
-  if (result.identity.has_mode()) {
-    gates.push_back(certificate(result.memory_mode));
-    gates.push_back(plan(result.memory_mode));
-  }
-  const ModeBudget& asked = result.memory_mode.budget;
-  if (asked.bytes) {
-    gates.insert(gates.end(), {budget(result), budget_steps(result.memory_mode)});
-  }
-  if (asked.error_frac) gates.push_back(budget_error(result.memory_mode));
-  if (result.identity.ranks) {
-    gates.insert(gates.end(), {rank_noise(result), rank_weights(result), rank_closure(result)});
+  std::vector<Gate> gates;
+  for (const BuiltInGate& row : kBuiltInGates) {
+    if (!row.applies(result)) continue;
+    gates.push_back(row.judge(result, finiteness));
+    gates.back().name = row.name;
   }
   for (const GateRule& rule : rules) {
     (void)satisfies(0, rule.relation, 0);  // a gate that is not applied must be well formed too
     gates.push_back(by_rule(result, rule));
   }
   return gates;
+}
+
+GateRule gradient_error_rule(double bound) {
+  return {std::string(kGradientError), "gradient_error", "at most", bound};
+}
+
+std::vector<std::string_view> gates_of_the_program() {
+  std::vector<std::string_view> names;
+  for (const BuiltInGate& row : kBuiltInGates) names.push_back(row.name);
+  names.push_back(kGradientError);
+  return names;
 }
 
 bool is_finished(const Result& result) {

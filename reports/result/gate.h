@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/base/error.h"
@@ -27,17 +28,24 @@ struct Finiteness {
   std::string first_bad;  ///< the first non-finite tensor and its step: "loss at step 12"
 };
 
-/// Built-in gates first (finite_loss, closure_boundaries, closure_peak, leak, under a memory mode
-/// certificate and plan, under a budget budget, budget_steps and budget_error, of several ranks
-/// rank_noise, rank_weights and rank_closure), then the rules in their order. A rule whose metric
-/// is missing, empty or not finite fails and says why; so does a certificate that is unavailable,
-/// and a mode that had no plan in a pass. budget_error judges the gradient error of the certificate
-/// pass. Without a memory pass its gates are not applied. In a custom run (Identity::custom) the
-/// rules are listed as not applied, and so is a rule in a precision that it was not calibrated for;
-/// the built-in ones still apply. Throws std::logic_error for a relation that is none of the three.
+/// Returns the built-in gates first, those of README.md's table that apply to the run, then the
+/// rules in their order. A rule whose metric is missing, empty or not finite fails and says why; so
+/// does a certificate that is unavailable, and a mode that had no plan in a pass. budget_error
+/// judges the gradient error of the certificate pass. Without a memory pass its gates are not
+/// applied. In a custom run (Identity::custom) the rules are listed as not applied, and so is a
+/// rule in a precision that it was not calibrated for; the built-in ones still apply. Throws
+/// std::logic_error for a relation that is none of the three.
 [[nodiscard]] std::vector<Gate> evaluate_gates(const Result& result,
                                                const std::vector<GateRule>& rules,
                                                const Finiteness& finiteness);
+
+/// Returns the rule by which a run judges a lossy mode's gradient error, as if the definition
+/// declared it.
+[[nodiscard]] GateRule gradient_error_rule(double bound);
+
+/// Returns the names of all gates that no definition declares, as README.md lists them: the
+/// built-in ones in their order, then that of gradient_error_rule().
+[[nodiscard]] std::vector<std::string_view> gates_of_the_program();
 
 /// Returns whether `value relation bound` holds. Throws std::logic_error for an unknown relation.
 [[nodiscard]] bool satisfies(double value, const std::string& relation, double bound);

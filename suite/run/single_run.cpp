@@ -513,8 +513,7 @@ class SingleRun {
     std::vector<reports::GateRule> rules = gate_rules(definition);
     const reports::MemoryMode& mode = result_.memory_mode;
     if (mode.measured && !mode.lossless && run_.options.certificate) {
-      rules.push_back(
-          {"gradient_error", "gradient_error", "at most", reports::gradient_error_bound(result_)});
+      rules.push_back(reports::gradient_error_rule(reports::gradient_error_bound(result_)));
     }
     result_.gates = reports::evaluate_gates(result_, rules, run_.training.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <sstream>
 
+#include "reports/base/file.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -37,6 +40,36 @@ TEST(Gate, all_pass_on_a_good_result) {
   EXPECT_EQ(exit.code, 0);
   EXPECT_EQ(exit.status, "pass");
   EXPECT_TRUE(exit.reasons.empty());
+}
+
+/// Returns the first cells of the table in the README's section on gates.
+std::vector<std::string> gates_of_the_readme() {
+  std::istringstream lines(read_file(std::filesystem::path(NOISEMARK_RESULT_ROOM) / "README.md"));
+  std::vector<std::string> names;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("## ")) inside = line == "## Gates";
+    if (inside && line.starts_with("| `")) names.push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  return names;
+}
+
+TEST(Gate, every_gate_of_the_program_has_a_row_in_the_readme) {
+  const auto known = gates_of_the_program();
+  EXPECT_EQ(gates_of_the_readme(), std::vector<std::string>(known.begin(), known.end()));
+  EXPECT_EQ(gradient_error_rule(0.1).name, known.back());
+}
+
+TEST(Gate, a_run_lists_the_gates_of_the_program_in_their_order) {
+  Result result = test::result_of_two_ranks();
+  result.identity.mode = "budget:SIZE,error=0.01";
+  result.memory_mode.budget.figure = "peak_bytes";
+  result.memory_mode.budget.bytes = 1;
+  result.memory_mode.budget.error_frac = 0.01;
+  std::vector<std::string_view> names;
+  const auto gates = evaluate_gates(result, {gradient_error_rule(0.1)}, {});
+  for (const Gate& gate : gates) names.push_back(gate.name);
+  EXPECT_EQ(names, gates_of_the_program());
 }
 
 TEST(Gate, certificate_judges_runs_under_a_memory_mode_only) {
