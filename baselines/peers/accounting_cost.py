@@ -37,17 +37,17 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--bare-loop", type=Path, required=True, metavar="BIN", help="noisemark_bare_loop")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
-    parser.add_argument("--benchmark", default="ho-cifar10", metavar="ID", help="(default: ho-cifar10)")
+    parser.add_argument("--bare-loop", type=Path, required=True, metavar="BIN", help="the program noisemark_bare_loop")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
+    parser.add_argument("--benchmark", default="ho-cifar10", metavar="ID", help="the benchmark (default: ho-cifar10)")
     parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "tf32", "bf16"),
-                        help="(default: fp32)")
-    parser.add_argument("--threads", type=int, default=2, help="of each process (default: 2)")
-    parser.add_argument("--rounds", type=int, default=24, help="turns of each (default: 24)")
-    parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
-    parser.add_argument("--steps", type=int, default=3, help="of a turn (default: 3)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="every turn, as JSON")
+                        help="the precision (default: fp32)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each process (default: 2)")
+    parser.add_argument("--rounds", type=int, default=24, help="turns of each contestant (default: 24)")
+    parser.add_argument("--warmup-rounds", type=int, default=2, help="first rounds that do not count (default: 2)")
+    parser.add_argument("--steps", type=int, default=3, help="steps of a turn (default: 3)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the file of all turns, as JSON")
     return parser.parse_args(argv)
 
 

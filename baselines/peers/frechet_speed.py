@@ -47,18 +47,18 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     side = parser.add_mutually_exclusive_group(required=True)
-    side.add_argument("--program", type=Path, metavar="BIN", help="noisemark_frechet_turns")
+    side.add_argument("--program", type=Path, metavar="BIN", help="the program noisemark_frechet_turns")
     side.add_argument("--recorded", type=Path, metavar="FILE", help="a frechet_speed.json")
     side.add_argument("--serve", choices=_MODULES, help=argparse.SUPPRESS)
     parser.add_argument("--moments", type=Path, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, metavar="FOLDER")
-    parser.add_argument("--dimension", type=int, default=2048, help="of the features (default: 2048)")
+    parser.add_argument("--dimension", type=int, default=2048, help="dimension of the features (default: 2048)")
     parser.add_argument("--samples", type=int, default=0,
-                        help="of each set (default: 3 times the dimension)")
-    parser.add_argument("--rounds", type=int, default=6, help="turns of each (default: 6)")
-    parser.add_argument("--warmup-rounds", type=int, default=1, help="left out (default: 1)")
+                        help="samples of each set (default: 3 times the dimension)")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each contestant (default: 6)")
+    parser.add_argument("--warmup-rounds", type=int, default=1, help="first rounds that do not count (default: 1)")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1,
-                        help="of each contestant (default: all processors)")
+                        help="threads of each contestant (default: all processors)")
     parser.add_argument("--gate", action="store_true", help="exit with 1 when too slow")
     args = parser.parse_args(argv)
     if min(args.dimension, args.threads) < 1 or args.samples < 0:

@@ -212,18 +212,19 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS, metavar="PART",
-                        help=f"what is measured (default: {' '.join(PARTS)})")
+                        help=f"parts to measure (default: {' '.join(PARTS)})")
     parser.add_argument("--resume", action="store_true", help="measure only what --out does not hold yet")
-    parser.add_argument("--longest", type=float, default=1800, metavar="S", help="that a part may take (default: 1800)")
+    parser.add_argument("--longest", type=float, default=1800, metavar="S",
+                        help="seconds that a part may take (default: 1800)")
     parser.add_argument("--memory", default="8GiB", metavar="SIZE",
-                        help="within which the largest batch is looked for (default: 8GiB)")
-    parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each (default: 12)")
+                        help="memory into which the largest batch has to fit (default: 8GiB)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each contestant (default: 12)")
     parser.add_argument("--steps", type=int, default=10,
-                        help="of a turn, more than a loader is ahead (default: 10)")
+                        help="steps of a turn, more than a loader is ahead (default: 10)")
     return parser.parse_args(argv)
 
 

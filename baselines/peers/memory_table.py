@@ -82,24 +82,24 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument("--benchmark", default="ho-cifar10", metavar="ID")
     parser.add_argument("--modes", nargs="+", default=MODES, metavar="M",
-                        help=f"of Noisemark; none always runs (default: {' '.join(MODES)})")
+                        help=f"modes of Noisemark; none always runs (default: {' '.join(MODES)})")
     parser.add_argument("--budgets", nargs="*", default=BUDGETS, metavar="F[,error=E]",
                         help="modes budget:SIZE whose SIZE is F times the peak of none, in whole MiB "
                              f"(default: {' '.join(BUDGETS)})")
     parser.add_argument("--variants", nargs="+", default=_VARIANTS, metavar="V",
-                        help=f"of the peer; eager always runs (default: {' '.join(_VARIANTS)})")
-    parser.add_argument("--batch", type=int, metavar="N", help="other than the definition's")
+                        help=f"variants of the peer; eager always runs (default: {' '.join(_VARIANTS)})")
+    parser.add_argument("--batch", type=int, metavar="N", help="batch in place of the definition's")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each (default: 12)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each contestant (default: 12)")
     parser.add_argument("--warmup-rounds", type=int, default=4,
-                        help="left out; modes watch three steps before they settle (default: 4)")
-    parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
+                        help="first rounds that do not count; modes watch three steps before they settle (default: 4)")
+    parser.add_argument("--steps", type=int, default=1, help="steps of a turn (default: 1)")
     parser.add_argument("--timed", nargs="+", metavar="NAME",
                         help="contestants of the interleaved run beside none, as the table names them, a "
                              "budget by its mode (default: all)")

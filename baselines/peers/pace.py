@@ -299,11 +299,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("contestants", nargs="+", metavar="NAME=COMMAND")
-    parser.add_argument("--reference", metavar="NAME", help="of the ratios; default: the first")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each (default: 12)")
-    parser.add_argument("--steps", type=int, default=3, help="of a turn (default: 3)")
-    parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="everything, as JSON")
+    parser.add_argument("--reference", metavar="NAME", help="the contestant that ratios are to (default: the first)")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each contestant (default: 12)")
+    parser.add_argument("--steps", type=int, default=3, help="steps of a turn (default: 3)")
+    parser.add_argument("--warmup-rounds", type=int, default=2, help="first rounds that do not count (default: 2)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the file of all results, as JSON")
     return parser.parse_args(argv)
 
 

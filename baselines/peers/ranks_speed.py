@@ -36,13 +36,14 @@ _ATTEMPTS = 4
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    parser.add_argument("--benchmark", default="gmm16-ho@cpu", metavar="ID", help="(default: gmm16-ho@cpu)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="of the pictures, where the benchmark has some")
-    parser.add_argument("--baseline", default="plain", metavar="B", help="of Noisemark (default: plain)")
+    parser.add_argument("--benchmark", default="gmm16-ho@cpu", metavar="ID",
+                        help="the benchmark (default: gmm16-ho@cpu)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the pictures, if the benchmark has some")
+    parser.add_argument("--baseline", default="plain", metavar="B", help="baseline of Noisemark (default: plain)")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=6, help="(default: 6)")
-    parser.add_argument("--steps", type=int, default=12, help="of a turn, after its warm-up (default: 12)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="a new one")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each contestant (default: 6)")
+    parser.add_argument("--steps", type=int, default=12, help="steps of a turn, after its warm-up (default: 12)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="a new folder")
     parser.add_argument("--gate", action="store_true")
     parser.add_argument("--turns-of", choices=("ours", "peer"), help=argparse.SUPPRESS)  # serves pace.py
     return parser.parse_args(argv)

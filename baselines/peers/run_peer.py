@@ -31,17 +31,18 @@ _PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--definition", type=Path, required=True, metavar="FILE",
-                        help="canonical JSON, a result.json, or what `noisemark list --json` prints")
+                        help="canonical JSON, a result.json, or the output of `noisemark list --json`")
     parser.add_argument("--id", help="benchmark of a list: ID, ID@cpu or ID@gpu")
     parser.add_argument("--variant", default="eager", metavar="V", help=f"one of: {ACCEPTED}")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with CIFAR-10's binary files")
-    parser.add_argument("--steps", type=int, metavar="N", help="other than the definition's (custom)")
-    parser.add_argument("--threads", type=int, metavar="N", help="of torch; default: torch's own")
+    parser.add_argument("--steps", type=int, metavar="N",
+                        help="number of steps in place of the definition's; the run is then custom")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of torch (default: torch's own number)")
     parser.add_argument("--no-memory", action="store_true", help="leave the memory pass out")
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--out", type=Path, metavar="DIR", help="where result.json is written")
+    target.add_argument("--out", type=Path, metavar="DIR", help="folder into which result.json is written")
     target.add_argument("--pace", action="store_true", help="serve turns for pace.py on stdin")
     return parser.parse_args(argv)
 

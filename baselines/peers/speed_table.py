@@ -47,17 +47,18 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    parser.add_argument("--bare-loop", type=Path, metavar="BIN", help="noisemark_bare_loop")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
+    parser.add_argument("--bare-loop", type=Path, metavar="BIN", help="the program noisemark_bare_loop")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=12, help="of each table (default: 12)")
-    parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
-    parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of each table (default: 12)")
+    parser.add_argument("--warmup-rounds", type=int, default=2, help="first rounds that do not count (default: 2)")
+    parser.add_argument("--steps", type=int, default=1, help="steps of a turn (default: 1)")
     parser.add_argument("--benchmarks", nargs="+", default=_BENCHMARKS, metavar="ID")
     parser.add_argument("--precisions", nargs="+", default=_PRECISIONS,
-                        choices=(*_PRECISIONS, "tf32"), help=f"(default: {' '.join(_PRECISIONS)})")
+                        choices=(*_PRECISIONS, "tf32"),
+                        help=f"precisions to measure (default: {' '.join(_PRECISIONS)})")
     parser.add_argument("--contestants", nargs="+", default=_CONTESTANTS, metavar="NAME",
                         help="peer-VARIANT, peer-VARIANT+pooled, or a baseline; the first that "
                              f"can run is the reference (default: {' '.join(_CONTESTANTS)})")

@@ -249,15 +249,16 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     making = commands.add_parser("run", help="make the units that are missing")
     making.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    making.add_argument("--seconds", type=float, default=25, help="of a first look (default: 25)")
+    making.add_argument("--seconds", type=float, default=25, help="seconds of a first look (default: 25)")
     making.add_argument("--most", type=int, default=None, metavar="N", help="units of this call (default: all)")
-    making.add_argument("--minutes", type=float, default=0, metavar="M", help="start none later (default: no end)")
+    making.add_argument("--minutes", type=float, default=0, metavar="M",
+                        help="start no unit after so many minutes (default: no end)")
     making.add_argument("--records", type=Path, metavar="DIR", help="keep the ab.json of every unit (default: none)")
     making.add_argument("--option", action="append", default=[], metavar="=--WORD",
-                        help="of noisemark ab, for example --option=--threads=1; may be repeated")
+                        help="an option for noisemark ab, for example --option=--threads=1; may be repeated")
     showing = commands.add_parser("table", help="print the table")
     for command in (making, showing):
-        command.add_argument("--file", type=Path, required=True, metavar="FILE", help="a line per unit")
+        command.add_argument("--file", type=Path, required=True, metavar="FILE", help="the file with a line per unit")
         command.add_argument("--check", action="store_true", help="fail where it does not reach what is asked for")
     return parser.parse_args(argv)
 

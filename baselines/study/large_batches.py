@@ -163,7 +163,8 @@ def main() -> int:
         one.add_argument("--out", required=True, help="folder of the study: DIR/RULE-K/SEED")
     run.add_argument("--noisemark", required=True, help="the program")
     run.add_argument("--id", default="gmm16@cpu", help="benchmark at one scale (default: %(default)s)")
-    run.add_argument("--factors", nargs="+", type=int, default=[1, 2, 4, 8], help="k (default: 1 2 4 8)")
+    run.add_argument("--factors", nargs="+", type=int, default=[1, 2, 4, 8],
+                     help="factors of the batch, k (default: 1 2 4 8)")
     run.add_argument("--rules", nargs="+", default=["none", "linear", "sqrt"], choices=["none", "linear", "sqrt"])
     run.add_argument("--seeds", type=int, default=5, help="trainings of each cell (default: %(default)s)")
     run.add_argument("--samples", type=int, help="samples of every training (default: the definition's)")

@@ -21,6 +21,8 @@ CODE = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 FRAGMENT = re.compile(r"(Of|What|Who|Where|Whether|Which|How|That)\b")
+# A help of argparse may be a noun phrase or an order ("print the table"), but no part of a sentence.
+HELP = re.compile(r"(of|that|what|who|where|whether|which|how|whose|with|within|by|in|at|from|for|other than|left out)\b|\(")
 TRAILING = re.compile(r"///<\s*(of|what|who|where|whether|which|how|that|whose)\b", re.IGNORECASE)
 COMMENT = re.compile(r"^\s*//[/!]?(?!<)\s?(.*)$")
 STANDARD = re.compile(r"^[a-z_]+$")
@@ -135,6 +137,14 @@ def fragments_in(text: str) -> list[tuple[int, str]]:
     return [(line, said.splitlines()[0]) for line, said in words if FRAGMENT.match(said)]
 
 
+def help_fragments_in(text: str) -> list[tuple[int, str]]:
+    """Returns line and beginning of every help of an option that begins as a fragment does ("of a turn")."""
+    helps = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.keyword) and node.arg == "help"]
+    first = [one.values[0] if isinstance(one, ast.JoinedStr) else one for one in helps]
+    return [(one.lineno, one.value) for one in first
+            if isinstance(one, ast.Constant) and HELP.match(str(one.value))]
+
+
 def comment_fragments_in(lines: list[str]) -> list[tuple[int, str]]:
     """Returns line and beginning of every C++ comment, in a block or behind code, that begins as a fragment does."""
     found, inside = [], False
@@ -154,7 +164,9 @@ def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
     for top in ("memopt", "baselines", "suite", "tests", "containers"):
         for file in sorted((root / top).rglob("*.py")):
             path = file.relative_to(root).as_posix()
-            errors += [f"{path}:{line}: {words} (a sentence)" for line, words in fragments_in(file.read_text())]
+            text = file.read_text()
+            errors += [f"{path}:{line}: {words} (a sentence)" for line, words in fragments_in(text)]
+            errors += [f"{path}:{line}: help {words} (no part of a sentence)" for line, words in help_fragments_in(text)]
     for top in ("reports", "memopt", "baselines", "suite", "tests"):
         for file in sorted(p for p in (root / top).rglob("*") if p.suffix in CODE):
             path = file.relative_to(root).as_posix()
@@ -259,6 +271,9 @@ def self_test() -> list[str]:
             wrong.append(f"comment {words!r}: {'not noticed' if is_fragment else 'refused'}")
         if is_fragment and not comment_fragments_in([f"int n;  ///< {words.lower()}"]):
             wrong.append(f"trailing comment {words!r}: not noticed")
+    for words, is_fragment in (("of a turn", True), ("(default: 6)", True), ("steps of a turn", False), ("print the table", False)):
+        if bool(help_fragments_in(f"add(help='{words}')\nadd(help=f'{words} {{x}}')")) != is_fragment:
+            wrong.append(f"help {words!r}: {'not noticed' if is_fragment else 'refused'}")
     return wrong
 
 

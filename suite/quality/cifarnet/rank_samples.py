@@ -106,8 +106,9 @@ def outcome(trained: list[float], sampled: list[float]) -> int:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, required=True, metavar="BIN", help="noisemark")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="with cifar-10-batches-bin/")
+    parser.add_argument("--program", type=Path, required=True, metavar="BIN", help="the program noisemark")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR",
+                        help="the folder that holds cifar-10-batches-bin/")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:

@@ -133,7 +133,8 @@ def save(network: Network, record: dict[str, object], path: Path) -> None:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="with cifar-10-batches-bin/")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR",
+                        help="the folder that holds cifar-10-batches-bin/")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=256)
