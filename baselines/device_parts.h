@@ -30,7 +30,7 @@ class NormDevice {
   virtual void backward(const kernels::RmsNorm<float>& job) const = 0;
   virtual void backward(const kernels::RmsNorm<kernels::BFloat16>& job) const = 0;
 
-  /// For GroupNorm::groups_per_task.
+  /// Returns the number for GroupNorm::groups_per_task.
   [[nodiscard]] virtual int64_t groups_per_task(const kernels::Shape& shape, int64_t groups,
                                                 int64_t element_bytes) const = 0;
 };

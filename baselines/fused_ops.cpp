@@ -127,8 +127,8 @@ MaybeTensor maybe(const at::Tensor& x) {
   return x.defined() ? MaybeTensor(x) : std::nullopt;
 }
 
-// Kept for backward: the input, its statistics and the parameters. The activation's input is
-// computed again, so it is never written to memory.
+// Backward needs these kept: the input, its statistics and the parameters. The activation's input
+// is computed again, so it is never written to memory.
 
 struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
   static variable_list forward(AutogradContext* ctx, const Variable& x, int64_t groups,

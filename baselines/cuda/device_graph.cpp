@@ -102,7 +102,7 @@ class CudaDeviceGraph final : public DeviceGraph {
     end_generators_part();
   }
 
-  /// By a recording of something, for nothing but the end of one ends it.
+  /// A recording of something ends it, for nothing but the end of one does.
   void end_generators_part() {
     try {
       at::Tensor something = at::empty({1}, c10::Device(c10::kCUDA, index_));

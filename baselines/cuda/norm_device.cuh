@@ -28,7 +28,7 @@ __device__ __forceinline__ void store(BFloat16& to, float value) {
   to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
-/// As many neighbours as one instruction moves.
+/// The neighbours that one instruction moves.
 template <typename T, int kVector>
 struct alignas(sizeof(T) * kVector) Pack {
   T values[kVector];

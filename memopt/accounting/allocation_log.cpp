@@ -230,7 +230,7 @@ void AllocationLog::Recorder::append_locked(LogEvent::Kind kind, const Block& bl
 }
 
 std::optional<HeldBlock> AllocationLog::Recorder::begin_saved(const at::Tensor& tensor) {
-  // Before the lock: a source may hold its own while it tells this log of an allocation.
+  // This comes before the lock: a source may hold its own while it tells this log of an allocation.
   const std::optional<Block> block = find(tensor);
   const std::lock_guard lock(mutex_);
   if (closed_ || !block) return std::nullopt;

@@ -25,7 +25,7 @@ struct Block {
   Owner born_as = Owner::kUnattributed;  ///< the OwnerScope it was born in
 };
 
-/// Told about every allocation and release of a device, on whatever thread it happens. Must not
+/// Hears of every allocation and release of a device, on whatever thread it happens. Must not
 /// allocate through LibTorch, and must not throw.
 class AllocationListener {
  public:

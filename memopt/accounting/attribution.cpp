@@ -162,7 +162,7 @@ void Attributor::claim_walked() {
   }
 }
 
-/// Until it is saved, what a mode holds for backward is a result that forward works with.
+/// A mode's memory for backward is a result that forward works with, until it is saved.
 size_t Attributor::begin_of_ownership(const Life& life, Owner owner) {
   if (owner != Owner::kActivations) return life.birth;
   size_t begin = kNever;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint64_t kLiveMagic = 0x4e6f6973654d6172;
 constexpr uint64_t kFreedMagic = 0x66726565644d656d;
-/// Above LibTorch's static allocators (0), so that nothing replaces ours afterwards.
+/// The priority is above that of LibTorch's static allocators (0), so that nothing replaces ours
+/// afterwards.
 constexpr uint8_t kPriority = 200;
 /// The word of the live bytes also carries, above them, the number of the listener's session (0:
 /// none). So the same atomic addition that counts a block tells which listener must hear of it, and
@@ -28,7 +29,7 @@ constexpr int64_t kSessions = int64_t{1} << (62 - kSessionShift);
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-/// In front of every block. Its size keeps the data on LibTorch's alignment.
+/// Stands in front of every block. Its size keeps the data on LibTorch's alignment.
 struct alignas(64) BlockHeader {
   uint64_t magic;
   Block block;
@@ -102,7 +103,7 @@ c10::DataPtr TrackingAllocator::allocate(size_t bytes) {
   if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
   TORCH_CHECK(bytes <= size_t{std::numeric_limits<int64_t>::max()} - sizeof(BlockHeader),
               "tracking allocator: cannot allocate ", bytes, " bytes");
-  // In the words of LibTorch's allocator, by which a program tells that memory is used up.
+  // These are the words of LibTorch's allocator, by which a program tells that memory is used up.
   TORCH_CHECK(static_cast<int64_t>(bytes) <= limit_.load(std::memory_order_relaxed) - live_bytes(),
               "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
               " bytes beside ", live_bytes(), ", and there is room for ", limit_.load());

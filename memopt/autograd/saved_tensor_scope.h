@@ -23,7 +23,7 @@ using BackwardAgain = std::function<std::vector<at::Tensor>(const std::vector<at
 class BackwardWatcher {
  public:
   virtual ~BackwardWatcher() = default;
-  /// On the thread that calls backward. What it throws, backward throws.
+  /// Runs on the thread that calls backward, which throws what it throws.
   virtual void before_backward(const BackwardAgain& again) = 0;
 };
 
@@ -32,7 +32,7 @@ class BackwardWatcher {
 /// install_saved_tensor_engine().
 void watch_backward(std::weak_ptr<BackwardWatcher> watcher);
 
-/// For the engine. While the watcher is told, it is told of nothing else.
+/// The engine calls it. While the watcher is told, it is told of nothing else.
 void tell_backward_watcher(const BackwardAgain& again);
 
 /// A watcher is told, and may run the pass: what it does to saved tensors must not be seen when the

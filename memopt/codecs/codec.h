@@ -91,8 +91,8 @@ class Codec {
   /// A tensor of about so many elements on the CPU that shows what the codec costs. Undefined where
   /// any of the type it takes does that.
   [[nodiscard]] virtual at::Tensor example(int64_t /*elements*/) const { return {}; }
-  /// At the end of a forward pass: a codec that copies elsewhere may order the rest of its copies
-  /// before the work that follows. The host does not wait.
+  /// Call it at the end of a forward pass: a codec that copies elsewhere may order the rest of its
+  /// copies before the work that follows. The host does not wait.
   virtual void finish_encoding() const {}
   /// Says that decode(encoded) comes soon; a codec that fetches from elsewhere begins now.
   virtual void prefetch(const Encoded& /*encoded*/) const {}

@@ -32,8 +32,8 @@ namespace noisemark::memopt {
 /// The tensors that a codec which rounds takes.
 enum class RoundedValues : uint8_t {
   kAll,
-  /// On a CPU those of which all elements are finite. On a GPU the host would have to wait for the
-  /// answer: there it is all.
+  /// On a CPU it takes those of which all elements are finite. On a GPU the host would have to wait
+  /// for the answer: there it takes all.
   kFinite,
 };
 

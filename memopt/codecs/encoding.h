@@ -34,7 +34,8 @@ class AsyncAnswer final : public DeviceAnswer {
   State state_ = State::kPending;
 };
 
-/// Not empty, no gaps or overlaps in memory, not lazily negated: data_ptr() begins all of it.
+/// Returns whether the tensor is not empty, has no gaps or overlaps in memory and is not lazily
+/// negated: data_ptr() begins all of it.
 [[nodiscard]] bool is_dense(const at::Tensor& x);
 
 /// Null when x is not dense, or on a device that this build has no codecs for.
@@ -64,8 +65,8 @@ class LostFlag {
  public:
   explicit LostFlag(const at::Tensor& x);
   [[nodiscard]] int32_t* data() const { return flag_.mutable_data_ptr<int32_t>(); }
-  /// After the work was issued. On a CPU the answer is there: false when the encoding is lost. On
-  /// a GPU true, and `encoded` gets an answer.
+  /// Call it after the work was issued. On a CPU the answer is there: false when the encoding is
+  /// lost. On a GPU it returns true, and `encoded` gets an answer.
   [[nodiscard]] bool settle(Encoded& encoded) const;
 
  private:

@@ -34,8 +34,8 @@ class HostOffload : public Codec {
   [[nodiscard]] bool lossless() const override { return true; }
   [[nodiscard]] std::string form() const override;
   [[nodiscard]] virtual HostOffloadUsage usage() const = 0;
-  /// At the end of a forward pass: what is still being copied out may be released as soon as that
-  /// is done, by work that is issued to the current stream from now on.
+  /// Call it when forward ends: the memory of running copies is then released as each copy ends, by
+  /// work that is issued to the current stream from now on.
   void finish_encoding() const override = 0;
   /// The storages (EncodeKey) of what found no room since the last call.
   [[nodiscard]] std::set<int64_t> take_refused() const;

@@ -63,7 +63,7 @@ class EventPool {
   /// One that nobody has; a new one where there is none.
   [[nodiscard]] c10::Event take();
   void give_back(c10::Event event);
-  /// So far: as many as were ever out at once.
+  /// Returns how many were made so far: as many as were ever out at once.
   [[nodiscard]] int64_t made() const;
 
  private:

@@ -51,7 +51,7 @@ class SparseCodec final : public Codec {
     return {{blocks * codecs::kLanes}, {blocks}, {static_cast<int64_t>(capacity), type}};
   }
 
-  /// As full as all of the tensor would be, were the last block like those before it.
+  /// Returns how full all of the tensor would be, were the last block like those before it.
   double filled(const Encoded& encoded) const override {
     const at::Tensor& offsets = encoded.parts.at(1);
     const int64_t blocks = offsets.numel() - 1;

@@ -32,7 +32,7 @@ constexpr size_t kMaxDevices = 64;
 class CudaAllocationSource final : public AllocationSource {
  public:
   explicit CudaAllocationSource(c10::DeviceIndex device) : device_(device) {
-    // Before that the caching allocator has no devices, and gives the tracker to none of them
+    // The caching allocator has no devices before that, and gives the tracker to none of them
     // without a word.
     at::globalContext().lazyInitDevice(c10::kCUDA);
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(

@@ -31,7 +31,7 @@ __device__ uint64_t nanoseconds_now() {
   return now;
 }
 
-/// Until the host has released this hold, or a later one, but not for ever: work that the host
+/// Waits until the host releases this hold or a later one, at most `longest_ns`: work that the host
 /// waits for may lie behind this.
 __global__ void wait_for_release(const volatile uint32_t* released, uint32_t hold,
                                  uint64_t longest_ns) {
@@ -63,7 +63,8 @@ class Holds {
     wait_for_release<<<1, 1, 0, stream>>>(static_cast<const uint32_t*>(on_device_), last_,
                                           static_cast<uint64_t>(longest_s * 1e9));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
-    // Not before the next one lies in the queue, or the device would run ahead of it.
+    // The hold before is released only when the next one lies in the queue, or the device would run
+    // ahead of it.
     release_up_to(last_ - 1);
   }
   void release_all() { release_up_to(last_); }

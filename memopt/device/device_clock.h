@@ -18,7 +18,8 @@ class DeviceClock {
   virtual Mark mark() = 0;
   /// Waits until the device has done what was issued so far.
   virtual void synchronize() = 0;
-  /// Between two marks; the device must have passed both (synchronize() after the later one).
+  /// Returns the seconds between two marks; the device must have passed both (synchronize() after
+  /// the later one).
   [[nodiscard]] virtual double seconds_between(Mark begin, Mark end) const = 0;
   /// Forgets all marks.
   virtual void clear() = 0;

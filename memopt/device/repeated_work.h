@@ -30,7 +30,7 @@ class [[nodiscard]] RepeatedWorkScope {
 /// it is.
 [[nodiscard]] bool work_is_recorded();
 
-/// To be called before the host does for a step what no repetition could do. Throws NotRepeatable
+/// Must be called before the host does for a step what no repetition could do. Throws NotRepeatable
 /// with `why` inside a RepeatedWorkScope, which any thread may have opened.
 void require_host(std::string_view why);
 

@@ -41,9 +41,10 @@ inline constexpr double kDefaultError = 1e-2;
 /// "budget:saved=20.05MiB".
 [[nodiscard]] std::string spell_budget_of_at_least(const Budget& budget, int64_t bytes);
 
-/// From keeping everything, the first, to replaying everything, all of them lossless: "keep";
-/// "exact", which keeps everything too, but masks in 1 bit and what was widened as it was before;
-/// "gist"; and what recomputes values, each with what "exact" does and with what "gist" does.
+/// Returns the options from keeping everything, the first, to replaying everything, all of them
+/// lossless: "keep"; "exact", which keeps everything too, but masks in 1 bit and what was widened
+/// as it was before; "gist"; and what recomputes values, each with what "exact" does and with what
+/// "gist" does.
 [[nodiscard]] std::vector<BlockOption> lossless_options();
 /// Returns those, and keeping and each way to recompute values with every way to round what is
 /// held.

@@ -24,17 +24,18 @@
 namespace noisemark::memopt {
 namespace {
 
-/// So often the error model is corrected by what was measured. Then nothing is rounded, which is
-/// followed up to kMostWithoutRounding: a device may give another gradient each time.
+/// The error model is corrected at most this often by what was measured; after that nothing is
+/// rounded, which is followed up to kMostWithoutRounding: a device may give another gradient each
+/// time.
 constexpr int kCorrections = 8;
 /// Beyond it the program itself gives another gradient each time. Sums of float32 in another order
 /// differ by less than a thousandth.
 constexpr double kMostWithoutRounding = 0.05;
 /// A correction lowers what is allowed at least by so much, or it might go on forever.
 constexpr double kLeastCorrection = 1.25;
-/// As a part of the error that is allowed. Beyond it a step is counted, and a more careful plan is
-/// chosen: what rounding adds was seen to differ by 1.6 between steps, and others than the measured
-/// one may have twice the error that is allowed.
+/// The largest expected error, as a multiple of the allowed one. A step beyond it is counted, and a
+/// more careful plan is chosen: what rounding adds was seen to differ by 1.6 between steps, and
+/// others than the measured one may have twice the error that is allowed.
 constexpr double kMostExpected = 1.25;
 /// No model is that wrong: the plan's gradient was not finite.
 constexpr double kMostCorrection = 1e6;
@@ -288,7 +289,8 @@ PlannedModeReport BudgetMode::report() const {
   return report;
 }
 
-/// In the first step, whose memory lacks what the optimizer keeps from then on.
+/// Returns whether the plan is of the first step, whose memory lacks what the optimizer keeps from
+/// then on.
 bool BudgetMode::is_planned_too_early() const {
   const bool planned = plan() != nullptr || failure_ != nullptr;
   return steps_ == 1 && planned && budget_.target == BudgetTarget::kPeak;
@@ -420,9 +422,9 @@ void BudgetMode::rehearse(GradientProbe& probe) {
   }
 }
 
-/// Until a plan is found whose error was measured to be allowed. Also for a budget that cannot be
-/// met: the smallest that can is that of a plan that was measured. Of several forward passes before
-/// one backward a single one is rehearsed, and the others add as much error.
+/// Plans until a plan is found whose error was measured to be allowed, for a budget that cannot be
+/// met too: the smallest that can is that of a plan that was measured. Of several forward passes
+/// before one backward a single one is rehearsed, and the others add as much error.
 void BudgetMode::plan_and_measure(GradientProbe& probe) {
   const double limit = *budget_.error;
   const auto error_of = [&](const std::shared_ptr<const TreatmentPlan>& plan) {

@@ -68,7 +68,8 @@ class BudgetMode final : public PlannedMode {
   void check_step() override;
   [[nodiscard]] PlannedModeReport report() const override;
   [[nodiscard]] int64_t forwards_until_steady() const override;
-  /// By all options together: what one of them could recompute does not count.
+  /// Returns the bytes that all options together cannot replace: what one of them could recompute
+  /// does not count.
   [[nodiscard]] std::optional<int64_t> irreplaceable_bytes() const override;
 
   /// The planner and the answer of the plan in force; null and empty before it was made.
@@ -78,7 +79,8 @@ class BudgetMode final : public PlannedMode {
   /// search, and the plan in force. What had to be measured first is no part of it: codecs, and
   /// errors by backward passes.
   [[nodiscard]] double planning_s() const { return planning_s_; }
-  /// To learn what codecs cost on this device; next to nothing where the process knew it before.
+  /// The time that it took to learn what codecs cost on this device; next to nothing where the
+  /// process knew it before.
   [[nodiscard]] double codec_measuring_s() const { return codec_measuring_s_; }
   /// The error of the fourth pass's gradient under the plan that was chosen then, or under the plan
   /// that a budget too small would have needed; empty where no error is allowed.

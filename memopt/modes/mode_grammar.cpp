@@ -277,7 +277,7 @@ struct Unit {
 constexpr std::array<Unit, 4> kUnits = {
     {{"GiB", int64_t{1} << 30}, {"MiB", int64_t{1} << 20}, {"KiB", int64_t{1} << 10}, {"", 1}}};
 
-/// So many that their product with the largest unit fits 63 bits.
+/// The most decimals with which a product with the largest unit fits 63 bits.
 constexpr size_t kMostDecimals = 9;
 
 struct Decimal {

@@ -55,7 +55,7 @@ inline constexpr std::string_view kSizeForms =
     "SIZE is a number with GiB, MiB or KiB behind it, such as 20.05MiB, or a whole number of bytes";
 /// Spells it in the largest unit that leaves a whole number: "512MiB".
 [[nodiscard]] std::string spell_bytes(int64_t bytes);
-/// In hundredths of the largest unit, never fewer bytes: "20.05MiB".
+/// Spells the bytes in hundredths of the largest unit, never fewer than they are: "20.05MiB".
 [[nodiscard]] std::string spell_at_least(int64_t bytes);
 
 /// The composition of a mode: at most one word of each place.

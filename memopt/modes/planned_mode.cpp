@@ -37,20 +37,20 @@ constexpr const char* kNoTwoAlike = "no two of the recorded passes were alike";
 
 /// Plans that wait for passes of their kind.
 constexpr size_t kMostKnown = 3;
-/// So many passes are watched in vain before the mode rests. A new one is compared with all of
-/// them, so that shapes in rotation are seen again; they hold no tensors but the model's.
+/// The number of passes that are watched in vain before the mode rests. A new one is compared with
+/// all of them, so that shapes in rotation are seen again; they hold no tensors but the model's.
 constexpr size_t kMostInVain = 16;
-/// So many passes that depart from a plan are let by at first, and at most.
+/// The number of passes that depart from a plan and are let by, at first and at most.
 constexpr int64_t kFirstPatience = 4;
 constexpr int64_t kMostPatience = 256;
-/// After so many passes in a row that followed no plan the user is warned, once.
+/// The number of passes in a row without a plan after which the user is warned, once.
 constexpr int64_t kLongUnplanned = 32;
 
-/// So often a codec may refuse a value before the next one is taken.
+/// The number of times that a codec may refuse a value before the next one is taken.
 constexpr int kRefusalsOfACodec = 2;
 
-/// So many passes that were cut short are seen again; then what a backward leaves out is taken
-/// for what this model leaves out.
+/// The number of passes that were cut short and are seen again; then what a backward leaves out is
+/// taken for what this model leaves out.
 constexpr int kPassesCutShort = 2;
 
 /// Backward asked for the same slots: an exception may end it early.
@@ -80,7 +80,7 @@ class PlannedMode::FirstHooks final : public torch::autograd::SavedVariableHooks
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_;
 };
 
-/// Between a pass that is rehearsed and its backward.
+/// Watches between a pass that is rehearsed and its backward.
 class PlannedMode::Watcher final : public BackwardWatcher {
  public:
   explicit Watcher(PlannedMode& mode) : mode_(mode) {}
@@ -424,7 +424,7 @@ AllocationSource* PlannedMode::recorded_memory() const {
   }
 }
 
-// Called from destructors: what goes wrong here ends the plan, not the training.
+// Destructors call this: what goes wrong here ends the plan, not the training.
 void PlannedMode::finish_pass() {
   note_open_pass();
   try {

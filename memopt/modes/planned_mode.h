@@ -142,7 +142,8 @@ class PlannedMode : public Mode {
   /// Returns whether a pass is needed, after the one that verified, in which everything is kept and
   /// plans are tried. Asked before every pass.
   [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
-  /// In such a pass, before each of its backwards. plan_for() is asked again when the pass is over.
+  /// Rehearses in such a pass, before each of its backwards. plan_for() is asked again when the
+  /// pass is over.
   virtual void rehearse(GradientProbe& /*probe*/) {}
   /// The next pass rehearses again.
   virtual void forget_rehearsal() {}

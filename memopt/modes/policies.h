@@ -54,7 +54,8 @@ class OffloadPool {
 
 [[nodiscard]] bool is_any_value(const StepGraph& graph, ValueId id);
 
-/// For the index map of a two-dimensional max pooling a codec with its geometry; else null.
+/// Returns a codec with the geometry of a two-dimensional max pooling for its index map; for other
+/// values null.
 [[nodiscard]] std::unique_ptr<Codec> pool_map_codec_of(const StepGraph& graph, ValueId id);
 
 /// The codecs that a mode tries for each value that it holds, those that hold fewer bits first:

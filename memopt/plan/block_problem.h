@@ -101,7 +101,8 @@ class CompletionBound {
 /// against error.
 [[nodiscard]] std::vector<double> error_prices(const Problem& problem, double byte_price);
 
-/// At most `count` of the ascending values, evenly spread by rank, the first and last among them.
+/// Returns at most `count` of the ascending values, evenly spread by rank, the first and last among
+/// them.
 [[nodiscard]] std::vector<double> spread(const std::vector<double>& ascending, size_t count);
 
 }  // namespace noisemark::memopt::plan

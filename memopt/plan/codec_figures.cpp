@@ -50,7 +50,7 @@ constexpr std::array<MakeSample, 8> kSamples = {
     [](const at::Tensor& x) { return at::zeros_like(x); },
 };
 
-/// Per element.
+/// The figures per element.
 struct Rates {
   double encode_ns = 0;
   double decode_ns = 0;

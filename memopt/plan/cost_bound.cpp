@@ -14,10 +14,10 @@ namespace noisemark::memopt {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// More than the sums of a step's bytes and times are rounded by.
+/// A part that is more than the sums of a step's bytes and times are rounded by.
 constexpr double kRounding = 1e-9;
 
-/// So many moments show where the peak is; each costs a search.
+/// The number of moments that show where the peak is; each costs a search.
 constexpr size_t kMoments = 64;
 
 /// One way not to keep a storage.
@@ -115,7 +115,8 @@ class SavedStorages {
     for (const OperatorId id : operators) sharing_[static_cast<size_t>(id)] += 1;
   }
 
-  /// For a value that is recomputed by calling its operator: that, and back to what was saved.
+  /// Returns the runs for a value that is recomputed by calling its operator: that one, and those
+  /// back to what was saved.
   std::vector<Run> runs_for(ValueId wanted) {
     std::vector<Run> runs;
     std::vector<ValueId> open = {wanted};
@@ -168,7 +169,7 @@ class SavedStorages {
   std::vector<std::optional<bool>> cut_out_;  ///< by value, where it is known
 };
 
-/// At most kMoments of the moments of the step, the one with the most bytes of each part.
+/// Returns at most kMoments of the moments of the step, the one with the most bytes of each part.
 template <typename Moment>
 std::vector<Moment> highest_moments(const PeakTimeline& kept, const std::vector<OtherBytes>& other,
                                     bool live) {

@@ -42,7 +42,7 @@ class CostBound {
     double bytes = 0;
     double ns_per_byte = 0;
   };
-  /// When everything is kept.
+  /// A moment of the step, and what it holds when everything is kept.
   struct Moment {
     size_t at = 0;
     int64_t bytes = 0;

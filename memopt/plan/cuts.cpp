@@ -122,8 +122,9 @@ void cut_into_segments(StepGraph& graph, int64_t count, CutPlace place) {
 
 namespace {
 
-/// Above the peak of keeping everything, and at most a quarter of it. A net of a few layers gains
-/// nothing at its peak, and a little more is no reason to give up what it gains when forward ends.
+/// The most bytes that the peak may be above that of keeping everything, and never more than a
+/// quarter of it. A net of a few layers gains nothing at its peak, and a little more is no reason
+/// to give up what it gains when forward ends.
 constexpr int64_t kMostAbove = 16 * 1024;
 
 Policy without_codecs(Policy policy) {

@@ -27,8 +27,7 @@ enum class CutPlace : uint8_t {
   kFewBytes,    ///< near there, where the fewest bytes cross, as between two cells of an LSTM
 };
 
-/// As many segments as the square root of the number of saved storages (Chen et al. 2016), at
-/// least 1.
+/// Returns the square root of the number of saved storages (Chen et al. 2016), at least 1.
 [[nodiscard]] int64_t square_root_segments(const StepGraph& graph);
 
 /// Replaces the segments, which follow the names of the model's blocks, by `count` in the order of

@@ -9,7 +9,8 @@ namespace noisemark::memopt {
 namespace {
 
 constexpr size_t kKeep = 0;
-/// As a part of an even share. No block is taken to be without error: it may have one another time.
+/// The least error of a block, as a part of an even share. No block is taken to be without error:
+/// it may have one another time.
 constexpr double kLeastShare = 1e-3;
 /// Stands for a gradient that is not finite, which no budget allows.
 constexpr double kMostError = 1e6;

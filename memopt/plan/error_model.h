@@ -34,10 +34,10 @@ struct ErrorModel {
 /// The relative error of the gradient under a plan, measured.
 using MeasureError = std::function<double(const std::shared_ptr<const TreatmentPlan>&)>;
 
-/// From one measurement for each way to round, with all blocks rounded, and one for each block,
-/// with that block alone rounded by the middle one of them: a block's share of the error is taken
-/// to be the same for all. What is recomputed from rounded values is taken to be as wrong as what
-/// is rounded itself.
+/// Makes the model from one measurement for each way to round, with all blocks rounded, and one for
+/// each block, with that block alone rounded by the middle one of them: a block's share of the
+/// error is taken to be the same for all. What is recomputed from rounded values is taken to be as
+/// wrong as what is rounded itself.
 [[nodiscard]] ErrorModel measured_error_model(const BlockOptions& options,
                                               const MeasureError& error_of, double limit);
 

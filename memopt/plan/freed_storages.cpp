@@ -262,7 +262,7 @@ namespace {
 
 /// Shares of the bytes.
 constexpr std::array<double, 2> kSharesOfBytes = {1.0 / 3, 2.0 / 3};
-/// So much more must a byte cost that is held than one that is freed.
+/// The factor by which a held byte must cost more than a freed one.
 constexpr double kClearlyMore = 1.25;
 
 /// The price of several storages together.

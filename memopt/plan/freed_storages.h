@@ -11,8 +11,8 @@
 
 namespace noisemark::memopt {
 
-/// When a plan can do without a saved storage that would be live if everything were kept. Not while
-/// the program itself still uses it, nor while backward has just asked for it.
+/// Says at which moments a plan can do without a saved storage that would be live if everything
+/// were kept: not while the program itself still uses it, nor while backward has just asked for it.
 ///
 /// Moments are those of a timeline (plan/peak_timeline.h): 2 e is the one between event e and the
 /// event before it, when the operators ran that lie there, 2 e + 1 is event e. A plan is never
@@ -62,12 +62,12 @@ struct PriceLimit {
   std::vector<StorageId> held;  ///< those that cost more, in the order of the graph
 };
 
-/// At thirds of the bytes that are freed, by rising price. Only where what is held costs clearly
-/// more than what is freed: otherwise to free only a part of each block gains nothing over freeing
-/// all of some blocks.
+/// Returns the prices at which one third and two thirds of the bytes are freed, by rising price. A
+/// limit is left out where held bytes cost hardly more than freed ones: otherwise to free only a
+/// part of each block gains nothing over freeing all of some blocks.
 [[nodiscard]] std::vector<PriceLimit> price_limits(const std::vector<FreedStorage>& freed);
 
-/// As in reports: "up to 0.8 ns/B".
+/// Spells the limit as reports do: "up to 0.8 ns/B".
 [[nodiscard]] std::string words_of(const PriceLimit& limit);
 
 }  // namespace noisemark::memopt

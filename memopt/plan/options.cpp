@@ -63,7 +63,7 @@ size_t BlockOptions::block_of_operator(OperatorId id) const {
   return segment == kNone ? 0 : static_cast<size_t>(segment) + 1;
 }
 
-/// Once, because a policy may look at the whole graph to decide about one operator.
+/// Runs once, because a policy may look at the whole graph to decide about one operator.
 void BlockOptions::mark_operators() {
   for (size_t o = 0; o < options_.size(); ++o) {
     const Policy& policy = options_[o].policy;
@@ -134,8 +134,8 @@ bool BlockOptions::is_all_parts(ValueId id) const {
   return true;
 }
 
-/// Once for all plans, because they ask for every value. Of values that share their memory only the
-/// first to be saved is encoded, and was tried.
+/// Runs once for all plans, because they ask for every value. Of values that share their memory
+/// only the first to be saved is encoded, and was tried.
 void BlockOptions::group_codecs() {
   groups_.emplace_back();
   for (const BlockOption& option : options_) group_.push_back(group_of(option));

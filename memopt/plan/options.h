@@ -54,7 +54,7 @@ class BlockOptions {
   /// all other choices give plans that choices among these give too.
   [[nodiscard]] std::vector<size_t> distinct_in(size_t block) const;
   [[nodiscard]] const std::shared_ptr<const StepGraph>& graph() const { return graph_; }
-  /// As in the graph; the first, "", is what belongs to no segment.
+  /// Returns the block's name in the graph; the first, "", is what belongs to no segment.
   [[nodiscard]] std::string name(size_t block) const;
   [[nodiscard]] size_t block_of_operator(OperatorId id) const;
   /// The block whose operators run when a timeline is at this slot.

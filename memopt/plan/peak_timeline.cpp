@@ -70,8 +70,8 @@ class Memory {
   Meter* meter_ = nullptr;
 };
 
-/// For every operator, the storages that the program let go when it had ended. What it reads later
-/// than that was saved.
+/// Returns, for every operator, the storages that the program let go when it had ended. What it
+/// reads later than that was saved.
 std::vector<std::vector<StorageId>> last_uses(const StepGraph& graph) {
   std::vector<std::vector<StorageId>> last(graph.operators.size());
   for (size_t s = 0; s < graph.storages.size(); ++s) {
@@ -170,7 +170,7 @@ class Simulation {
     }
   }
 
-  /// Also of an operator that has begun.
+  /// May be called again for an operator that has begun.
   void begin(OperatorId id) {
     if (std::exchange(begun_, id) == id) return;
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(id)];
@@ -260,7 +260,7 @@ class Simulation {
     for (const size_t s : gone->second) in_use_[s] = {};
   }
 
-  /// Once, because every unpacking asks.
+  /// Runs once, because every unpacking asks.
   void note_what_goes() {
     for (size_t s = 0; s < graph_.storages.size(); ++s) {
       const int32_t at = graph_.storages[s].gone_at_unpack;

@@ -36,8 +36,8 @@ struct TimelineEvent {
   MemoryLevel at;       ///< the most while the tensor was saved, or made
 };
 
-/// Beyond what a timeline counts, per event: weights, gradients, and what operators need while they
-/// run.
+/// The bytes beyond what a timeline counts, per event: weights, gradients, and what operators need
+/// while they run.
 struct OtherBytes {
   int64_t between = 0;
   int64_t at = 0;
@@ -59,7 +59,8 @@ struct PeakTimeline {
 /// The timeline of the step when everything is kept, as mode "none" does.
 [[nodiscard]] PeakTimeline kept_timeline(std::shared_ptr<const StepGraph> graph);
 
-/// Per event of the graph's timelines; zeros where the recorder did not read the memory.
+/// Returns them per event of the graph's timelines; zeros where the recorder did not read the
+/// memory.
 [[nodiscard]] std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph);
 /// The same by kept_timeline() of the graph.
 [[nodiscard]] std::vector<OtherBytes> other_bytes(const StepGraph& graph, const PeakTimeline& kept);

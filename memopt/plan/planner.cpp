@@ -13,7 +13,7 @@
 namespace noisemark::memopt {
 namespace {
 
-/// So few choices are all tried.
+/// The number of choices up to which all are tried.
 constexpr size_t kTryAll = 256;
 /// Budgets, evenly spread, whose best choices by the blocks' estimates are put through the
 /// timeline.
@@ -182,7 +182,7 @@ PlanPoint Planner::point_of(const PeakTimeline& timeline, const std::vector<size
   return point;
 }
 
-/// Among the first `count` options; empty when there are too many.
+/// Chooses among the first `count` options; empty when there are too many.
 std::vector<std::vector<size_t>> Planner::all_choices(size_t count) const {
   std::vector<std::vector<size_t>> all = {{}};
   for (size_t block = 0; block < blocks_.size(); ++block) {
@@ -300,7 +300,7 @@ std::optional<BudgetAnswer> Planner::within(int64_t budget_bytes) const {
   const auto is_within = [&](const PlanPoint& p) {
     return budget_for(target_, p.of(target_)) <= budget_bytes;
   };
-  // From the cheapest on, the bytes fall.
+  // The bytes fall from the cheapest on.
   const auto point = std::find_if(curve_.begin(), curve_.end(), is_within);
   if (point == curve_.end()) return std::nullopt;
   BudgetAnswer answer;

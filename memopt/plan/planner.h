@@ -82,7 +82,7 @@ class Planner {
   Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target, CodecFigures figures,
           ErrorModel errors = {});
 
-  /// From the cheapest plan to the smallest; no point beats another in bytes and cost.
+  /// The points from the cheapest plan to the smallest; no point beats another in bytes and cost.
   [[nodiscard]] const std::vector<PlanPoint>& curve() const { return curve_; }
   /// The smallest budget that can be met.
   [[nodiscard]] int64_t smallest_bytes() const {

@@ -531,7 +531,7 @@ class Resolver {
     return policy_.runs_apart && policy_.runs_apart(graph_, *graph_.producer_of(id));
   }
 
-  /// To recompute the value an operator that runs apart is run.
+  /// Returns whether an operator that runs apart is run to recompute the value.
   bool needs_apart(ValueId id) {
     std::optional<bool>& known = needs_apart_[static_cast<size_t>(id)];
     if (known.has_value()) return *known;

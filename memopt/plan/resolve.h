@@ -61,9 +61,9 @@ struct Overrides {
   [[nodiscard]] bool refuses(ValueId id, const Codec& codec) const;
 };
 
-/// For every saved value: keep it, or recompute it from what is kept. A recipe depends only on
-/// slots that were saved no later than the slot it serves, so that a step which departs from the
-/// recorded one can be finished with what it has saved so far.
+/// Decides for every saved value whether to keep it or to recompute it from what is kept. A recipe
+/// depends only on slots that were saved no later than the slot it serves, so that a step which
+/// departs from the recorded one can be finished with what it has saved so far.
 [[nodiscard]] TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
                                     const Overrides& overrides = {});
 /// The same with recipes that other plans for the graph share.

@@ -98,7 +98,8 @@ class HistoryReader {
     return calls_.writes_to(tensor);
   }
   void stands_for(const at::Tensor& tensor, uint64_t writes) { calls_.stands_for(tensor, writes); }
-  /// In the order in which they were met, which is the same in every pass of the same flow.
+  /// Returns the nodes in the order in which they were met, which is the same in every pass of the
+  /// same flow.
   [[nodiscard]] const std::vector<RecordedNode>& nodes() const { return nodes_; }
 
  private:

@@ -157,7 +157,7 @@ class StepRecorder::State {
     }
   }
 
-  /// Once all operators are known: which value each slot saved.
+  /// Finds, when all operators are known, which value each slot saved.
   void resolve_slots() {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < pending_.size(); ++i) {
@@ -200,7 +200,7 @@ class StepRecorder::State {
     return {memory_->live_bytes(), std::exchange(high_bytes_, 0)};
   }
 
-  /// For the next reading, and for the operator that has run since the last look.
+  /// Reads the memory for the next reading, and for the operator that has run since the last look.
   void look_at_memory(OpenFrame* running) {
     if (memory_ == nullptr) return;
     const int64_t high_bytes = memory_->take();
@@ -470,7 +470,7 @@ class StepRecorder::State {
     return index;
   }
 
-  /// Like value_or_none(), of what somebody reads or saves now.
+  /// Does what value_or_none() does, of a tensor that somebody reads or saves now.
   ValueId value_read(const at::Tensor& tensor) {
     const ValueId value = value_or_none(tensor);
     note_read(value);

@@ -209,7 +209,7 @@ int64_t RecordedValue::bytes() const {
 
 bool RecordedValue::fills_its_memory() const {
   if (form == MemoryForm::kOther) return false;  // it has no strides
-  // As far apart as the first and the last element are when there is neither gap nor overlap.
+  // The distance between the first and the last element when there is neither gap nor overlap.
   int64_t extent = 1;
   for (size_t d = 0; d < sizes.size(); ++d) extent += (sizes[d] - 1) * strides[d];
   return extent == c10::multiply_integers(sizes);
@@ -282,7 +282,7 @@ void mark_small_results(StepGraph& graph) {
 }
 
 void pass_on_to_readers(StepGraph& graph) {
-  // From the last to the first, so that a chain of such operators moves as one.
+  // The loop goes from the last to the first, so that a chain of such operators moves as one.
   for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
     const ValueId input = only_input(graph, *op);
     if (input == kNone || op->in_scope || op->overwrites != kNone) continue;

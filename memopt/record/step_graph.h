@@ -155,11 +155,11 @@ struct RecordedStorage {
   bool kept_as_is = false;  ///< a cast of a parameter, or read in a form that is not plain: what is
                             ///< saved of it stays as it was saved
   bool exact = false;       ///< to round it could spoil a gradient (exact_storages.h)
-  /// When the program's own references to it had gone, whatever autograd saved: seen after this
-  /// many operators; kNone: not before the forward pass had ended.
+  /// The operator after which the program held no reference to it any more, whatever autograd
+  /// saved; kNone: it still did when forward ended.
   OperatorId gone_at_operator = kNone;
-  /// For what the program held longer: seen after backward had asked for this many slots; kNone:
-  /// not before its last.
+  /// The number of slots that backward had asked for when the program held no reference to it any
+  /// more, if it held one longer than forward; kNone: it still did before the last.
   int32_t gone_at_unpack = kNone;
 };
 

@@ -53,7 +53,8 @@ double epsilon(const RecordedOperator& norm) {
   return norm.arguments.at(place).constant.toDouble();
 }
 
-/// So many channels of an image are normalized together, or all images of one channel.
+/// Returns how many channels of an image are normalized together, or how many images of one
+/// channel.
 int64_t channels_together(const RecordedOperator& norm) {
   if (is_batch_norm(norm.name)) return 1;
   return norm.arguments.at(4).constant.toInt() / norm.arguments.at(6).constant.toInt();

@@ -56,8 +56,8 @@ namespace noisemark::memopt {
 /// Beyond this deviation most weights are near 0 or 1. Their gradients are what is left where
 /// value and result cancel, and smaller than what a rounding of any of the four leaves.
 inline constexpr double kMostLogits = 8;
-/// So large may the deviation be of what rounding adds to the logits. Backward exponentiates them
-/// against the sums of forward, so that the error of a logit is a factor of its weight.
+/// The largest deviation of what rounding adds to the logits. Backward exponentiates them against
+/// the sums of forward, so that the error of a logit is a factor of its weight.
 inline constexpr double kMostOfALogit = 1;
 
 }  // namespace noisemark::memopt

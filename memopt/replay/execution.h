@@ -36,7 +36,7 @@ class BackwardFindings {
   /// A backward has begun that is not differentiated itself.
   void ask() { asked_ = true; }
   [[nodiscard]] bool asked() const { return asked_; }
-  /// Since the pass began.
+  /// Returns what was found since the pass began.
   [[nodiscard]] BackwardFinding all() const;
 
  private:

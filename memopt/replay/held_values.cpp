@@ -32,7 +32,8 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
   return at::as_strided(tensor, {static_cast<int64_t>(elements)}, {1}, 0);
 }
 
-/// As a part of a form's room: what is fuller is likely to be too full in a later step.
+/// The most that may be filled, as a part of a form's room: what is fuller is likely to be too full
+/// in a later step.
 constexpr double kMostFilled = 0.9;
 /// Passes look in turn at parts of a larger tensor at whose rounding they look: to read all of it
 /// in every pass would take time. The pass that verifies looks at all.

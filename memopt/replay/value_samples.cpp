@@ -45,7 +45,8 @@ int64_t position(int64_t sample, int64_t elements) {
   return static_cast<int64_t>((share * static_cast<uint64_t>(elements)) >> kShareBits);
 }
 
-/// In elements, of the element that is `index`-th in the order of the dimensions.
+/// Returns the offset, in elements, of the element that is `index`-th in the order of the
+/// dimensions.
 int64_t offset_of(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t index) {
   int64_t offset = 0;
   for (size_t d = sizes.size(); d-- > 0;) {

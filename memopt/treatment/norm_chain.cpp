@@ -265,7 +265,8 @@ class Reader {
     return std::nullopt;
   }
 
-  /// As autocast makes one of what a convolution reads: the same elements in the same order.
+  /// Returns whether the value is a copy such as autocast makes of what a convolution reads: the
+  /// same elements in the same order.
   [[nodiscard]] bool is_rounded_copy(ValueId id) const {
     if (!is_made_by(id, "aten::_to_copy")) return false;
     const ValueId input = first_input(id);

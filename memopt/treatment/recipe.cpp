@@ -167,7 +167,7 @@ std::optional<Slice> slice_of_upsampling(const StepGraph& graph, const RecordedV
                }};
 }
 
-/// By which dropout's kernels multiply: CUDA's divide in the type in which they calculate.
+/// The factor by which dropout's kernels multiply; CUDA's divide in the type in which they compute.
 double scale_of(const at::Tensor& input, double keep) {
   const bool in_float = input.is_cuda() && input.scalar_type() != at::kDouble;
   return in_float ? static_cast<double>(1.0F / static_cast<float>(keep)) : 1 / keep;

@@ -36,7 +36,7 @@ struct Recipe {
 /// A value that nobody saved, as a part of one that was.
 struct Slice {
   ValueId value = kNone;  ///< the value it gives
-  /// From the whole to a dense tensor of its own memory, with the dimensions in the whole's order.
+  /// Makes of the whole a dense tensor of its own memory, with the dimensions in the whole's order.
   std::function<at::Tensor(const at::Tensor& whole)> take;
 };
 

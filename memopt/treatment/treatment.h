@@ -53,9 +53,9 @@ struct ValueTreatment {
   Source source = Source::kUnavailable;
   KeepReason reason = KeepReason::kNone;  ///< set for kHeld and kEncoded
   const Codec* codec = nullptr;           ///< set for kEncoded, and for kSliced if encoded too
-  /// To try in this order where `codec` does not take the value.
+  /// The codecs to try in this order where `codec` does not take the value.
   std::vector<const Codec*> next_codecs = {};
-  /// For kEncoded, the value whose slot brings all of the memory that they share; kNone: alone.
+  /// Set for kEncoded: the value whose slot brings all of the memory that they share; kNone: alone.
   ValueId encoded_with = kNone;
   RecipeId recipe = kNone;     ///< kMadeAgain
   SlotId supplied_by = kNone;  ///< kHeld, kEncoded, kSliced: the slot that brings it

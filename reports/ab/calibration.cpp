@@ -28,7 +28,7 @@ constexpr double kFloorQuantile = 0.95;
 constexpr int64_t kMostUnits = 10000;
 constexpr const char* kFileName = "calibration.json";
 
-/// In all, with which the alarms seen so far would allow gating.
+/// Returns how many units in all would allow gating if no further one is an alarm.
 int64_t units_needed(int64_t alarms, int64_t units) {
   int64_t needed = units;
   while (needed < kMostUnits && clopper_pearson(alarms, needed).high > kMostFalseAlarmsFrac) {
@@ -59,7 +59,7 @@ bool belongs_to_seed(const std::string& field) {
   return field == "seeds.base" || field == "provenance.init_weights_sha256";
 }
 
-/// In words, where it is of other work or another machine; empty: it fits.
+/// Says in words where the calibration is of other work or another machine; empty: it fits.
 std::string misfit(const Calibration& calibration, const Strings& identity) {
   for (const FieldDifference& found : differing_fields(calibration.identity, identity)) {
     if (belongs_to_seed(found.field)) continue;

@@ -41,7 +41,7 @@ struct CalibrationSummary {
   int64_t alarms = 0;
   Interval alarm_rate;          ///< Clopper and Pearson, 95 %
   double noise_floor_frac = 0;  ///< 95 % of the units show at most this difference
-  /// By which the logarithms of two units' steps differ, one standard deviation. Turns take out how
+  /// The standard deviation of the log step time between two runs made apart. Turns take out how
   /// fast the machine is just then; runs made apart have it, and this says how much that is.
   double session_deviation = 0;
   int64_t units_needed = 0;  ///< in all, if no further one is an alarm
@@ -80,11 +80,12 @@ struct NamedCalibration {
   Calibration calibration;
 };
 
-/// Behind `path` lies one as for read_calibration(), or a folder with several in folders of their
-/// own, at any depth. In the order of their paths. Throws Error (bad input) likewise.
+/// Reads what lies behind `path`: one calibration, as read_calibration() does, or a folder with
+/// several in folders of their own, at any depth, in the order of their paths. Throws Error (bad
+/// input) likewise.
 [[nodiscard]] std::vector<NamedCalibration> read_calibrations(const std::filesystem::path& path);
 
-/// For people: noise floor, false alarms, whether it may gate, and every unit.
+/// Returns a page for people: noise floor, false alarms, whether it may gate, and every unit.
 [[nodiscard]] std::string calibration_markdown(const Calibration& calibration);
 
 /// The noise for a gate. Throws Error: «calibration needed» (exit code 5) when the calibration

@@ -396,7 +396,8 @@ class Judge {
     verdict_.comparison.stochastic.push_back(std::move(row));
   }
 
-  /// In words, by the same share of pairs as of runs (compare.h); empty: it was not seen.
+  /// Says so in words, if it was seen in the same share of pairs as of runs (compare.h); empty: it
+  /// was not seen.
   [[nodiscard]] std::string slowed_down() const {
     size_t slow = 0;
     std::string reasons;

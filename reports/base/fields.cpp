@@ -109,7 +109,7 @@ std::string text_of(const Shape::Member& member) {
 
 std::string property_line(const Shape::Member& member) {
   OrderedJson json = schema_of(*member.shape, member.rule);
-  // Beside a reference draft-07 ignores every other key.
+  // Draft-07 ignores every other key beside a reference.
   if (json.contains("$ref")) json = {{"allOf", {json}}};
   json["description"] = text_of(member);
   return fmt::format("\"{}\": {}", member.key, line_of(json));

@@ -14,8 +14,8 @@
 
 namespace noisemark::reports {
 
-/// For nlohmann's parser, which keeps one of two equal keys of an object: a strict reader has no
-/// favourite. Throws Error (bad input), which begins with `where`. One per text.
+/// A handler for nlohmann's parser, which keeps one of two equal keys of an object: a strict reader
+/// has no favourite. Throws Error (bad input), which begins with `where`. One per text.
 template <class Json>
 class RefuseDoubles {
  public:

@@ -98,7 +98,7 @@ template <class Cells>
 /// there, but in code. Every page for people ends in it, and a page that did stays as it is.
 [[nodiscard]] std::string finished_page(std::string_view page);
 
-/// At most so many bytes of a name, with dots in the middle for what is left out: names of
+/// Returns at most so many bytes of a name, with dots in the middle for what is left out: names of
 /// templates fill pages, and their ends tell them apart too.
 [[nodiscard]] std::string shortened(std::string_view name, size_t most);
 

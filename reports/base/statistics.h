@@ -29,7 +29,7 @@ struct Interval {
 
 [[nodiscard]] double mean(std::span<const double> samples);
 
-/// With n - 1 in the denominator; needs at least two samples.
+/// The sample's standard deviation, with n - 1 in the denominator; needs at least two samples.
 [[nodiscard]] double standard_deviation(std::span<const double> samples);
 
 /// Distribution-free interval of the median between two order statistics, from the binomial

@@ -14,7 +14,7 @@ namespace noisemark::reports {
 /// A side of whose timings more saw the device slow itself down says nothing about the code.
 inline constexpr double kMostThrottledFrac = 0.05;
 
-/// Under what conditions the runs of a cell were timed.
+/// The conditions under which the runs of a cell were timed.
 struct TimingConditions {
   bool stored = false;   ///< not made in turns: what moved the machine in between is in the figures
   std::string unsteady;  ///< most runs of a side never became steady: which; empty: they did

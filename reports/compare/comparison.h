@@ -16,7 +16,7 @@
 /// framework. Several runs of a cell are its repetitions.
 namespace noisemark::reports {
 
-/// By rising severity; the worst decides.
+/// The verdicts by rising severity; the worst decides.
 enum class CompareVerdict {
   kEquivalent,         ///< exactly equal, or proven to lie within the margin
   kImproved,           ///< proven better; never fails

@@ -33,14 +33,14 @@ struct TwoSamples {
   std::vector<double> candidate;
 };
 
-/// For pairs that were made in turns: Hodges and Lehmann's estimate with its bootstrap interval,
-/// and the signed-rank test, exact. The interval of a few pairs is too short, which is why a
-/// regression asks the rank test about the margin too.
+/// Judges pairs made in turns, by the Hodges-Lehmann estimate with its bootstrap interval and the
+/// exact signed-rank test. The interval of a few pairs is too short, which is why a regression asks
+/// the rank test about the margin too.
 [[nodiscard]] OneSided paired_p(std::span<const double> worsening, double margin);
 [[nodiscard]] Evidence paired_evidence(std::span<const double> worsening, double margin,
                                        const StochasticOptions& options);
 
-/// For runs that were not made in turns, such as a stored baseline: Welch's t test with the
+/// Judges runs that were not made in turns, such as a stored baseline, by Welch's t test with the
 /// variance between sessions added, which the runs of one session cannot show. `session_deviation`
 /// is the standard deviation by which two sessions of one build differ.
 [[nodiscard]] OneSided stored_p(const TwoSamples& sides, double margin, double session_deviation);

@@ -50,7 +50,7 @@ Entries entries_of(const fs::path& folder) {
 
 class Search {
  public:
-  /// Without the empty name behind a last slash, so that names below are those of folders.
+  /// The empty name behind a last slash is left out, so that names below are those of folders.
   explicit Search(const fs::path& root) : root_(root.has_filename() ? root : root.parent_path()) {}
 
   FoundRuns find() {

@@ -11,7 +11,7 @@
 #include "reports/render/table.h"
 #include "reports/result/result.h"
 
-/// From two paths to pairs of runs.
+/// This file makes pairs of runs from two paths.
 namespace noisemark::reports {
 
 // The runs that a folder holds, and those that it should hold and does not.
@@ -140,8 +140,8 @@ struct Cells {
 /// hardware with the clocks policy, software, whether `--deterministic` was asked for.
 [[nodiscard]] Strings identity_fields(const Result& result);
 
-/// In what two runs are different cells: "identity.mode" and the like. For when nothing else
-/// explains why two sides have no cell in common.
+/// Returns the fields in which two runs are different cells, "identity.mode" and the like. It
+/// serves where nothing else explains why two sides have no cell in common.
 [[nodiscard]] std::vector<FieldDifference> cell_differences(const Identity& base,
                                                             const Identity& candidate);
 

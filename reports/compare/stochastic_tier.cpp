@@ -54,10 +54,10 @@ std::string too_many(const Cell& cell, double most_frac, const char* words,
   return "";
 }
 
-/// Made in turns: in the order of their creation, the side changes at least as often as there are
-/// pairs, as it does in ABBA. A minority of runs that never became steady moves no median and is
-/// left to the noise. The device slows itself down when it is too hot or short of power; a cap on
-/// its power is how it always runs and does not count.
+/// Says how the runs were timed. They count as made in turns if, in the order of their creation,
+/// the side changes at least once per pair, as it does in ABBA. A minority of runs that never
+/// became steady moves no median and is left to the noise. The device slows itself down when it is
+/// too hot or short of power; a cap on its power is how it always runs and does not count.
 TimingConditions timing_conditions(const Cell& cell) {
   TimingConditions conditions;
   conditions.stored = changes_of_side(cell) < cell.pairs.size();

@@ -31,10 +31,10 @@ struct ChangePoint {
   double p = 1;
 };
 
-/// By rising position. Series in whose order nothing changed get one with a probability of at most
-/// `level`, whatever the noise: then every order was equally likely. Bit for bit the same on every
-/// platform for the same seed. Throws std::logic_error for a value that is not finite and for
-/// options that can find nothing (a level below the smallest p).
+/// Returns the change points by rising position. Series in whose order nothing changed get one with
+/// a probability of at most `level`, whatever the noise: then every order was equally likely. The
+/// points are bit for bit the same on every platform for the same seed. Throws std::logic_error for
+/// a value that is not finite and for options that can find nothing (a level below the smallest p).
 [[nodiscard]] std::vector<ChangePoint> change_points(std::span<const double> values,
                                                      const ChangePointOptions& options = {});
 

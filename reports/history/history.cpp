@@ -73,7 +73,7 @@ void find_changes(HistorySeries& series, const ChangePointOptions& options) {
   measure_levels(series);
 }
 
-/// In the order in which runs name them.
+/// Returns the metrics in the order in which runs name them.
 std::vector<std::string> metrics_of(const Runs& runs, const std::vector<std::string>& wanted) {
   std::vector<std::string> names;
   for (const NamedResult* run : runs) {

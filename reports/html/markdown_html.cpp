@@ -149,7 +149,8 @@ void Writer::begin_heading(int level) {
   heading_begins_ = html_.size();
 }
 
-/// As GitHub does: letters and digits, with a hyphen for a blank, and a number from the second on.
+/// Makes the id that GitHub makes: letters and digits, with a hyphen for a blank, and a number from
+/// the second on.
 std::string Writer::id_of_heading() {
   std::string id(prefix_);
   for (const char c : words_) {

@@ -58,7 +58,7 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Below the page's folder: a page takes in no other file.
+/// Returns whether the path lies below the page's folder: a page takes in no other file.
 bool is_below(const fs::path& path) {
   return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }

@@ -151,7 +151,7 @@ std::vector<Finding> report_findings(const fs::path& folder, const std::string& 
   return findings;
 }
 
-// Only of the data and the script: another gnuplot draws the same plot with other bytes.
+// Looks at the data and the script alone: another gnuplot draws the same plot with other bytes.
 std::vector<Finding> plot_findings(const fs::path& folder, const Result& result) {
   std::vector<Finding> findings;
   for (const PlotSource& source : plot_sources(result)) {

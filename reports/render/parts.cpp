@@ -19,7 +19,7 @@ struct FoundPart {
   Suite suite;
 };
 
-/// By the name of the suite.
+/// The parts by the name of their suite.
 using PartsBySuite = std::map<std::string, std::vector<FoundPart>>;
 
 void add_part(const fs::path& folder, PartsBySuite& parts) {

@@ -147,7 +147,8 @@ struct Bin {
   double high = 0;
 };
 
-// At most kMostPoints bins of equal width: the range and the median of each that has a number.
+// Returns at most kMostPoints bins of equal width: the range and the median of each that has a
+// number.
 std::vector<Bin> binned(const std::vector<double>& values) {
   const size_t width = (values.size() + kMostPoints - 1) / kMostPoints;
   std::vector<Bin> bins;

@@ -169,8 +169,8 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Up to the parenthesis of the parameters: the last one that opens outside of angle brackets. One
-/// of "(anonymous namespace)" or of a cast opens no parameters.
+/// Returns the name up to the parenthesis of the parameters: the last one that opens outside of
+/// angle brackets. One of "(anonymous namespace)" or of a cast opens no parameters.
 std::string_view without_parameters(std::string_view name) {
   int angles = 0;
   for (size_t i = 0; i < name.size(); ++i) {

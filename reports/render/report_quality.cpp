@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostEvaluations = 20;
 
-// At most kMostEvaluations, evenly spread, the first and the last among them.
+// Returns at most kMostEvaluations rows, evenly spread, the first and the last among them.
 std::vector<size_t> shown_rows(size_t count) {
   std::vector<size_t> rows;
   const size_t shown = std::min(count, kMostEvaluations);

@@ -33,8 +33,8 @@ struct Warmup {
 /// negative or not finite.
 [[nodiscard]] Warmup detect_warmup(std::span<const double> step_s);
 
-/// Behind every rate: empty, or " (not steady)" where the end of the warm-up was not found, so that
-/// no figure looks better founded than it is.
+/// The words behind every rate: empty, or " (not steady)" where the end of the warm-up was not
+/// found, so that no figure looks better founded than it is.
 [[nodiscard]] std::string_view rate_caveat(bool stable);
 
 }  // namespace noisemark::reports

@@ -59,7 +59,8 @@ struct SeedValues {
 [[nodiscard]] std::optional<double> correlation(std::span<const double> a,
                                                 std::span<const double> b);
 
-/// Below it seeds share too little to pay for the degrees of freedom that pairing costs.
+/// The correlation below which seeds share too little to pay for the degrees of freedom that
+/// pairing costs.
 inline constexpr double kWorthPairing = 0.5;
 
 /// Declared before any figure is seen. Welch's test where the correlation lies in [0, 0.5]; else

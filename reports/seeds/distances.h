@@ -23,7 +23,7 @@ struct RunDistance {
   std::string problem;               ///< why it counts as missing; empty: it does not
 };
 
-/// From FOLDER/distances/*.json of every run: what `noisemark fid RUN/samples/pictures REFERENCE
+/// Reads FOLDER/distances/*.json of every run: what `noisemark fid RUN/samples/pictures REFERENCE
 /// --json` says. Metrics are "fid", "kid" and "inception_score" of the Inception network of that
 /// day; "mixture_distance" of raw samples to gmm16:exact; else, with the extractor's name before
 /// it, "_distance", "_kernel_distance" and "_class_score"; "_precision" and "_recall" of any.

@@ -553,7 +553,7 @@ StepRow gradient(const Pairing& pairing) {
       continue;
     }
     ++row.seeds;
-    // Not by std::max alone, which passes over a NaN.
+    // std::max alone would pass over a NaN.
     const bool larger = !row.value || !(*error.error_frac <= *row.value);
     if (larger && !std::isnan(row.value.value_or(0))) row.value = error.error_frac;
   }

@@ -63,7 +63,7 @@ struct DistanceValue {
 // the training run: one seed gives one difference to the reference, however many samples or steps
 // were behind it.
 
-/// By rising severity; the worst decides.
+/// The verdicts by rising severity; the worst decides.
 enum class QualityVerdict {
   kPass,            ///< proven to lie within the margin, or better by more than it
   kInconclusive,    ///< neither that nor the opposite is proven
@@ -85,7 +85,7 @@ enum class TestDesign {
 /// "paired", "Welch".
 [[nodiscard]] std::string_view design_name(TestDesign design);
 
-/// In what a variant differs from its reference.
+/// The scale on which a variant differs from its reference.
 enum class DifferenceScale {
   kLogRatio,    ///< log(variant / reference): 0.01 is about 1 %
   kDifference,  ///< variant - reference, for figures that may be zero or negative

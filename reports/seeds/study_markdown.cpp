@@ -141,9 +141,9 @@ std::string_view next_words(QualityVerdict verdict, const Looks& looks) {
     case QualityVerdict::kInconclusive:
       return none_is_left(looks)
                  ? "INCONCLUSIVE, and no look is left: judge new seeds (--seed) in another folder."
-                 : "INCONCLUSIVE: where the reasons leave it to more seeds, add them by the "
-                   "command of the runs with a larger --seeds and --resume, and judge again; a "
-                   "lossy mode that rounded nothing needs longer runs, not more seeds.";
+                 : "INCONCLUSIVE: if a reason asks for more seeds, repeat the runs' command with a "
+                   "larger --seeds and --resume, then judge again. A lossy mode that rounded "
+                   "nothing needs longer runs, not more seeds.";
     case QualityVerdict::kFail:
       return "FAIL: more seeds will not change it; the rows say what failed.";
     case QualityVerdict::kNotComparable:

@@ -9,7 +9,7 @@
 #include "reports/seeds/distances.h"
 #include "reports/seeds/study.h"
 
-/// From results to variants beside their references.
+/// This file makes variants beside their references from results.
 namespace noisemark::reports {
 
 /// The runs that are judged, with their distances as metrics, and where those come from.

@@ -199,7 +199,7 @@ Revision find_revision(const std::string& revision, const fs::path& from) {
   }
   // The first question has the same words for all causes; this one gets git's own.
   const GitAnswer refused = ask_git(top, {"rev-list", "-1", "--end-of-options", revision, "--"});
-  // As CI systems make clones, if they are not told otherwise.
+  // CI systems make shallow clones by default.
   const bool shallow = ask_git(top, {"rev-parse", "--is-shallow-repository"}).line == "true";
   throw bad_input(
       "ab", revision, refused.why.empty() ? "is no commit" : refused.why,

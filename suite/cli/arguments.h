@@ -19,7 +19,8 @@ struct CommandLine {
   std::vector<std::string> given;  ///< names of the options that were typed or in their file
   std::vector<std::string> argv;   ///< the words that a result keeps
   bool help = false;               ///< --help; nothing else was checked
-  /// By option, "mine.toml:2:8": where the file of options gives it a value that counts.
+  /// The place of each option, "mine.toml:2:8": where the file of options gives it a value that
+  /// counts.
   std::map<std::string, std::string> places = {};
 
   [[nodiscard]] bool has(std::string_view option) const;

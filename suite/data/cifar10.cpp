@@ -97,7 +97,7 @@ std::vector<fs::path> paths_in(const fs::path& folder) {
   constexpr size_t kMost = 10'000;
   std::vector<fs::path> paths;
   std::error_code unreadable;
-  // Also into links to folders; those that lead back end at the depth.
+  // The search goes into links to folders too; those that lead back end at the depth.
   const auto options = fs::directory_options::skip_permission_denied |
                        fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator entry(folder, options, unreadable), end;

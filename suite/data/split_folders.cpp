@@ -186,7 +186,7 @@ struct Named {
   [[nodiscard]] bool is_pair() const { return !train.empty() && !held_out().empty(); }
 };
 
-/// By what their names share; those that share nothing come first.
+/// The folders by what their names share; those that share nothing come first.
 using Groups = std::map<std::string, Named>;
 
 Groups plain_groups(const Names& folders) {

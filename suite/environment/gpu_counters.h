@@ -84,7 +84,7 @@ class GpuCounters {
   /// Reads what the GPU is doing now, with at_s left at 0; empty where the driver does not say. On
   /// any thread, also within a window.
   [[nodiscard]] virtual reports::DeviceReading read() = 0;
-  /// Since the driver was loaded.
+  /// Returns the energy that was used since the driver was loaded.
   [[nodiscard]] virtual std::optional<uint64_t> energy_mj() = 0;
   virtual void begin_window() = 0;
   /// One for each of gpm_metrics().

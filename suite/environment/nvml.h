@@ -60,7 +60,8 @@ class Nvml {
   [[nodiscard]] std::optional<std::string> text(const char* function) const;
   [[nodiscard]] std::optional<unsigned> number(const char* function) const;
   [[nodiscard]] std::optional<unsigned> clock_mhz(const char* function, int clock) const;
-  /// Since the driver was loaded, in millijoules; of GPUs that count it.
+  /// Returns the energy that was used since the driver was loaded, in millijoules, of GPUs that
+  /// count it.
   [[nodiscard]] std::optional<uint64_t> energy_mj() const;
   [[nodiscard]] std::optional<unsigned> temperature() const;
   /// NVML's mask of what holds the clocks down now.

@@ -455,7 +455,7 @@ class CuptiCounters final : public SampledCounters {
       if (refused.empty()) refused = set.why_not();
       return set.why_not().empty() ? std::optional(set.passes()) : std::nullopt;
     });
-    // Not one counter is known: then it is not the counters that are refused.
+    // If not one counter is known, it is not the counters that are refused.
     if (chosen.windows.empty() && !refused.empty())
       chosen.missing.assign(chosen.missing.size(), refused);
     return chosen;

@@ -40,7 +40,7 @@ class Denoiser : public torch::nn::Module {
   [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
 
  protected:
-  /// For a network that overrides forward(), and has no parts.
+  /// Serves a network that overrides forward(), and has no parts.
   Denoiser() = default;
   /// `factor` divides the height and the width of an image.
   Denoiser(int64_t channels, int64_t factor) : channels_(channels), factor_(factor) {}

@@ -7,8 +7,8 @@
 
 namespace noisemark::suite {
 
-/// Told which module a forward pass is in. Called on the thread that runs the pass; a module that
-/// calls another one ends after it.
+/// Hears which module a forward pass is in, on the thread that runs the pass; a module that calls
+/// another one ends after it.
 class ModuleObserver {
  public:
   virtual ~ModuleObserver() = default;

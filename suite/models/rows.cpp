@@ -79,7 +79,7 @@ at::Tensor convolve_rows(const torch::nn::Conv2d& conv, const at::Tensor& x, int
   if (reach > 0) {
     const RowExchange::Halo halo =
         exchange.halo(x.narrow(2, 0, below), x.narrow(2, x.size(2) - above, above));
-    // In the band's order of memory, which the joined tensor then has.
+    // The halo gets the band's order of memory, which the joined tensor then has.
     const auto format = x.suggest_memory_format();
     rows = {halo.above.value_or(zero_rows(x, above)).contiguous(format), x,
             halo.below.value_or(zero_rows(x, below)).contiguous(format)};

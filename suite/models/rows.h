@@ -12,7 +12,7 @@
 /// others (Li et al. 2024, DistriFusion).
 namespace noisemark::suite {
 
-/// From where a band's group norms take their statistics, once activations are displaced.
+/// The origin of the statistics of a band's group norms, once activations are displaced.
 enum class NormRule {
   kSynchronous,     ///< this step's, from all bands
   kCorrectedStale,  ///< last step's of all bands, moved by what changed in the own one
@@ -40,7 +40,7 @@ class RowExchange {
   /// Gives `own` to all bands and returns theirs: of this call where it is synchronous or `fresh`,
   /// else of the last one.
   [[nodiscard]] virtual Parts gather(const at::Tensor& own, bool fresh) = 0;
-  /// In the place of a question that is not asked in this call, so that the numbers stay.
+  /// Takes the place of a question that is not asked in this call, so that the numbers stay.
   virtual void skip() = 0;
   /// Rows next to the band, empty at the image's edges.
   struct Halo {

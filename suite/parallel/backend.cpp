@@ -73,7 +73,7 @@ bool is_this_machine(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-/// By GLOO_SOCKET_IFNAME where a user sets it, as in Python's c10d.
+/// Chooses the device by GLOO_SOCKET_IFNAME where a user sets it, as Python's c10d does.
 auto device_for(const std::string& address) {
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (interface != nullptr) return ProcessGroupGloo::createDeviceForInterface(interface);

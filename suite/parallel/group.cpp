@@ -340,7 +340,8 @@ class JoinedGroup final : public Group {
   std::optional<SignsOfLife> signs_;
   std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
-  /// Kept, because Gloo's thread holds what it has summed for a moment longer than a rank waits.
+  /// The sum is kept, because Gloo's thread holds what it has summed for a moment longer than a
+  /// rank waits.
   std::vector<at::Tensor> sum_{one_number()};
   int64_t exchanges_ = 0;
   bool broken_ = false;

@@ -101,8 +101,8 @@ bool serves_store(const Rank& rank) {
 }
 
 void require_descriptors(const Rank& rank) {
-  // As counted for 2 and for 4 ranks: sockets to the store and to each rank, and what waits on
-  // them.
+  // The numbers were counted for 2 and for 4 ranks: sockets to the store and to each rank, and what
+  // waits on them.
   const int64_t needed = serves_store(rank) ? 16 + 3 * rank.ranks : 10 + rank.ranks;
   std::vector<int> taken;
   int cause = 0;

@@ -37,7 +37,7 @@ class Shards {
  public:
   /// `parameters`: the same on all ranks. Throws Error, exit code 2, if a rank would get none.
   Shards(std::shared_ptr<Group> group, const std::vector<at::Tensor>& parameters);
-  /// With a share for each rank, of which none is empty.
+  /// Makes them with a share for each rank, of which none is empty.
   Shards(std::shared_ptr<Group> group, std::vector<Pieces> shares)
       : group_(std::move(group)), shares_(std::move(shares)) {}
 

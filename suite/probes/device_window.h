@@ -41,7 +41,7 @@ struct BusyTime {
 /// begins counts nothing.
 [[nodiscard]] int64_t merged_ns(std::vector<BusySpan> spans);
 
-/// Per step, of `steps`.
+/// Returns the times per step, of `steps`.
 [[nodiscard]] BusyTime busy_time(const DeviceActivity& activity, int steps);
 
 /// A sampled metric and the window that it was sampled in.

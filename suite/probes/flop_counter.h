@@ -42,7 +42,8 @@ class FlopCounter final : public StepObserver {
   FlopCounter(const FlopCounter&) = delete;
   FlopCounter& operator=(const FlopCounter&) = delete;
 
-  /// Before the first phase counts as kForward. Each throws what went wrong while counting.
+  /// All work before the first phase counts as kForward. Each throws what went wrong while
+  /// counting.
   [[nodiscard]] int64_t total() const;
   [[nodiscard]] int64_t of(Phase phase) const;
   /// The counts under the name of the operator that did the work, where a profile has its time.

@@ -223,7 +223,7 @@ void MemoryProbe::boundary(const std::string& name) {
   for (const at::Tensor& tensor : sink_->held()) {
     owned[memopt::Owner::kActivations].push_back(tensor);
   }
-  // Kept by libraries for later steps too: scratch all the same.
+  // Libraries keep them for later steps too, but they are scratch all the same.
   for (const at::Tensor& tensor : memopt::library_workspaces(device_)) {
     owned[memopt::Owner::kWorkspace].push_back(tensor);
   }

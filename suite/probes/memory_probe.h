@@ -65,9 +65,9 @@ class MemoryProbe final : public StepObserver {
   /// ended. Rethrows what went wrong while it was observed.
   [[nodiscard]] reports::MemorySection section() const;
 
-  /// After the armed step ended in an exception: its peak so far, which for a failed allocation is
-  /// the moment before it. Closes the log. `measured` is false: there are no boundaries to close
-  /// against.
+  /// Returns, after the armed step ended in an exception, its peak so far, which for a failed
+  /// allocation is the moment before it. Closes the log. `measured` is false: there are no
+  /// boundaries to close against.
   [[nodiscard]] reports::MemorySection section_at_failure();
 
   /// All that was written down of the step that section() or section_at_failure() is about; empty

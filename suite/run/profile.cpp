@@ -110,7 +110,7 @@ void add_peaks(c10::Device device, const reports::StepWork& work, Peaks& peaks) 
   }
 }
 
-/// With all threads and, on a CPU, with one.
+/// Measures with all threads and, on a CPU, with one too.
 Peaks measure_peaks(c10::Device device, const reports::StepWork& work) {
   Peaks peaks;
   add_peaks(device, work, peaks);
@@ -165,7 +165,7 @@ class ProfilePass {
     return step_s;
   }
 
-  /// In turns ABBA, so that a machine that slows down meets both alike.
+  /// Measures in turns ABBA, so that a machine that slows down meets both alike.
   reports::ProfilerCost measure_cost() {
     const double first_s = timed_step(true) + timed_step(false);
     const auto wanted = static_cast<int64_t>(kPairsSeconds / first_s);

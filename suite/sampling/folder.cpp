@@ -130,7 +130,8 @@ void put_in_place(const fs::path& folder) {
   fs::remove(folder / kReplacementFolder);
 }
 
-/// Not flushed to the disk one by one, which for thousands of small files takes minutes.
+/// The files are not flushed to the disk one by one, which for thousands of small files takes
+/// minutes.
 void write_picture(const fs::path& path, const at::Tensor& pixels) {
   const std::string bytes = encode_png(
       {pixels.size(1), pixels.size(0), pixels.size(2),

@@ -179,7 +179,7 @@ at::Tensor draw_samples(Denoiser& model, const DiffusionProcess& process, const 
                         const SamplerOptions& options) {
   TORCH_CHECK(task.sample.count >= 1 && options.batch >= 1 && task.noise,
               "samples, their batch and a source of noise must be given");
-  // Made before inference mode, so that whoever gets it may do with it what he likes.
+  // The tensor is made before inference mode, so that whoever gets it may do with it what he likes.
   const at::Tensor samples =
       at::empty({task.sample.count, task.channels, task.resolution, task.resolution},
                 options.precision.weights);

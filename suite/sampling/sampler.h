@@ -54,7 +54,8 @@ struct SamplerOptions {
   Precision precision;
   bool channels_last = false;  ///< as the model's weights are
   int64_t batch = 16;          ///< samples that go through the network together
-  /// Called before every evaluation of the network; may throw to end the sampling. Empty: nothing.
+  /// The sampler calls it before every evaluation of the network; may throw to end the sampling.
+  /// Empty: nothing.
   std::function<void(const SamplerPosition&)> before_step;
 };
 

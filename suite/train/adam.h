@@ -31,7 +31,7 @@ struct RateScale {
   int64_t warmup_steps = 0;  ///< from 1 to the factor
 };
 
-/// By the definition's rule.
+/// Returns the scale by the definition's rule.
 [[nodiscard]] RateScale rate_scale(const Definition& definition);
 
 /// Adam (Kingma & Ba 2015) with torch.optim.Adam's arithmetic and without weight decay, by ATen's
@@ -55,7 +55,7 @@ class Adam {
   /// does before every repetition. `found_inf` as for step().
   void issue(const at::Tensor& found_inf);
   void prepare_issued();
-  /// Called after every repetition.
+  /// Must be called after every repetition.
   void count_issued() { ++steps_taken_; }
 
   [[nodiscard]] double learning_rate(int64_t step) const;

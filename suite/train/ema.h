@@ -20,7 +20,7 @@ class Ema {
   /// `parameters` are shared with the model; shadows start as copies.
   Ema(NamedTensors parameters, const EmaConfig& config);
 
-  /// Called after optimizer step number steps_taken().
+  /// Must be called after optimizer step number steps_taken().
   void update();
 
   /// Returns whether update() does the same every time, so that a device can repeat it: then it is

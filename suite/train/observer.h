@@ -21,7 +21,7 @@ enum class Phase { kData, kForward, kBackward, kOptimizer, kEma };
   return kNames[static_cast<size_t>(phase)];
 }
 
-/// Told where a training step is. Called on the training thread.
+/// Hears where a training step is, on the training thread.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
@@ -32,7 +32,7 @@ class StepObserver {
   virtual void on_step_end(int64_t step) = 0;
 };
 
-/// Told, while a trainer is made, whose tensors are made next.
+/// Hears, while a trainer is made, whose tensors are made next.
 class BuildObserver {
  public:
   virtual ~BuildObserver() = default;

@@ -181,7 +181,8 @@ bool divides(const Division& division, size_t parts, int64_t stages) {
          std::adjacent_find(firsts.begin(), firsts.end(), std::greater_equal<>()) == firsts.end();
 }
 
-/// In an order that is the same on all ranks; skips from the bottom of the stack to its top.
+/// Returns the crossings in an order that is the same on all ranks; skips from the bottom of the
+/// stack to its top.
 std::vector<Crossing> crossings_of(const Trace& trace, const std::vector<size_t>& firsts) {
   const auto stages = static_cast<int64_t>(firsts.size());
   std::vector<Crossing> all;
@@ -396,7 +397,7 @@ struct Pipeline::State {
         micro * static_cast<int64_t>(crossings.size()) + static_cast<int64_t>(crossing);
     return 2 * number + (backward ? 1 : 0);
   }
-  /// Behind the tags of all crossings.
+  /// Returns a tag behind those of all crossings.
   [[nodiscard]] int64_t tag_of_state(int64_t micro) const {
     return tag(options.micro_batches, 0, false) + micro;
   }
@@ -460,7 +461,7 @@ struct Pipeline::State {
   void give_gradients(int64_t micro, const Open& one) {
     for (size_t i = 0; i < incoming.size(); ++i) {
       const size_t c = incoming[i];
-      // So that no more than two of them are on their way.
+      // No more than two of them are on their way.
       if (micro >= 2) messages.settle(crossings[c].from, tag(micro - 2, c, true));
       messages.send(copied(one.leaves[i].grad(), crossings[c].layout), crossings[c].from,
                     tag(micro, c, true));

@@ -78,7 +78,8 @@ at::Tensor LossScaler::scale(const at::Tensor& loss) const {
 at::Tensor LossScaler::unscale(const std::vector<at::Tensor>& gradients) {
   const at::NoGradGuard no_grad;
   at::Tensor found_inf = at::zeros({}, scale_.options());
-  // Through double, as the peer does: for a scale that is no power of two the bits differ.
+  // The inverse goes through double, as the peer's does: for a scale that is no power of two the
+  // bits differ.
   const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
   return found_inf;

@@ -505,7 +505,8 @@ std::string Trainer::first_non_finite() {
   for (size_t rank = 0; differ && !pipeline_ && rank < found.size(); ++rank) {
     if (!found[rank].empty()) found[rank] += " on rank " + std::to_string(rank);
   }
-  // In the order of a step: what is not finite in a forward pass makes gradients of all ranks so.
+  // The order is that of a step: what is not finite in a forward pass makes gradients of all ranks
+  // so.
   for (const char* kind : {"weight ", "input ", "output ", "prediction", "loss"}) {
     for (const std::string& one : found) {
       if (one.starts_with(kind)) return one;

@@ -145,7 +145,7 @@ class Trainer {
   /// weights() with the average in the place of each parameter; empty without one. All ranks must
   /// call it.
   [[nodiscard]] NamedTensors averaged_weights() const;
-  /// In a pipeline those of this rank's stage.
+  /// Returns the parameters; in a pipeline those of this rank's stage.
   [[nodiscard]] NamedTensors parameters() const;
   /// All that a checkpoint holds: weights, optimizer, average and loss scaler. It is shared with
   /// the trainer; but where ranks keep shards, all must call it, and only the weights are.

@@ -65,7 +65,7 @@ std::vector<std::byte> tile_of_values(const Layout& layout, uint32_t seed) {
   return tile;
 }
 
-/// Made on the host once, and repeated on the device.
+/// Returns values that were made on the host once, and are repeated on the device.
 std::shared_ptr<void> device_values(const Layout& layout, size_t count, uint32_t seed) {
   const size_t bytes = count * layout.bytes;
   std::shared_ptr<void> memory = device_memory(bytes);

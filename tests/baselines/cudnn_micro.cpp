@@ -56,7 +56,8 @@ constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kSecondsPerMillisecond = 1e-3;
 constexpr size_t kNoLimit = SIZE_MAX;
 
-/// Between two events, which take about as long as a small convolution: by many launches, little.
+/// The launches between two events, which take about as long as a small convolution: by many
+/// launches, little.
 constexpr int kLaunches = 20;
 
 /// Each turn has so many launches. Left to itself Google Benchmark, which is told the time of one
@@ -65,8 +66,8 @@ constexpr int kLaunches = 20;
 /// little.
 constexpr int kTurns = 3;
 
-/// So long a GPU that was idle works before it is timed: it raises its clocks only after a while,
-/// and a benchmark lasts but milliseconds.
+/// The time that a GPU that was idle works before it is timed: it raises its clocks only after a
+/// while, and a benchmark lasts but milliseconds.
 constexpr std::chrono::milliseconds kWarmUp{300};
 
 constexpr std::array<Shape, 11> kShapes{{{3, 128, 32, 1},
@@ -85,7 +86,7 @@ constexpr std::array kDirections{std::pair{Direction::kForward, "forward"},
                                  std::pair{Direction::kData, "data_gradient"},
                                  std::pair{Direction::kWeight, "weight_gradient"}};
 
-/// In the order of cuDNN's enumerations (cudnn_ops.h).
+/// The order is that of cuDNN's enumerations (cudnn_ops.h).
 constexpr std::array<const char*, 8> kForwardAlgorithms{
     "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING",
     "WINOGRAD",      "WINOGRAD_NONFUSED"};
@@ -134,7 +135,7 @@ const Choice* first_within(const std::vector<Choice>& choices, size_t bytes) {
   return within != choices.end() ? &*within : nullptr;
 }
 
-/// From 1; 0 where it is not listed.
+/// Returns the place of the algorithm, from 1; 0 where it is not listed.
 int rank_of(int algorithm, const std::vector<Choice>& choices) {
   std::set<int> before;
   for (const Choice& choice : choices) {

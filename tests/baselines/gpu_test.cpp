@@ -40,7 +40,7 @@ Inputs moved(const Inputs& tensors, const c10::Device& device) {
   return out;
 }
 
-/// On the GPU, brought back.
+/// Computes on the GPU, and brings the outcome back.
 Outcome gpu_outcome(const Group& group, const Inputs& inputs, const at::Tensor& dy) {
   const Outcome there = outcome(fused_ops(), group, moved(inputs, kGpu), dy.to(kGpu));
   return {there.y.cpu(), moved(there.grads, c10::kCPU)};

@@ -83,7 +83,7 @@ void for_each_case(const std::vector<NormCase>& cases, const GroupOfCase& group,
 
 [[nodiscard]] Inputs weight_and_bias(const NormCase& c);
 
-/// So that no value is within rounding of zero, where ReLU's slope jumps.
+/// Keeps every value away from zero by more than rounding, for ReLU's slope jumps there.
 [[nodiscard]] Inputs weight_and_bias_away_from_zero(const NormCase& c);
 
 [[nodiscard]] Inputs just_g(const NormCase& c);

@@ -71,7 +71,7 @@ Number __shfl_xor_sync(uint32_t mask, Number own, int distance,
   using namespace noisemark::test::gpu;  // NOLINT(google-build-using-namespace)
   const auto all = exchange(mask, WarpWork::kShuffle, as_bits(own), place);
   const auto other = static_cast<size_t>(lane() ^ distance);
-  // From a lane that takes no part a GPU gives an undefined number.
+  // A GPU gives an undefined number from a lane that takes no part.
   return (mask >> other & 1) != 0 ? of_bits<Number>(all.at(other)) : of_bits<Number>(~0ULL);
 }
 

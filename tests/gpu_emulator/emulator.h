@@ -29,8 +29,8 @@ inline constexpr std::array kOrders = {Order::kForward, Order::kBackward, Order:
 
 struct Settings {
   Order order = Order::kForward;
-  /// At most that many blocks are started, whatever is asked for: for kernels whose blocks go on in
-  /// steps of the grid, and so must do the same work.
+  /// The number of blocks that are started at most, whatever is asked for. It is for kernels whose
+  /// blocks go on in steps of the grid, and so must do the same work.
   unsigned most_blocks = 0xffffffff;
 };
 

@@ -69,7 +69,8 @@ TEST(GpuEmulator, shows_a_missing_barrier_by_the_order_of_turns) {
   EXPECT_NE(read_neighbours(false, Order::kForward), read_neighbours(false, Order::kBackward));
 }
 
-/// Twice a sum over 8 warps by way of shared memory; the second may overwrite the first too early.
+/// Makes a sum over 8 warps by way of shared memory twice; the second may overwrite the first too
+/// early.
 std::vector<uint32_t> sum_twice(bool wait, Order order) {
   const WithSettings with(Settings{order});
   std::vector<uint32_t> shared(8), found(512);
@@ -146,7 +147,7 @@ TEST(GpuEmulator, finds_lanes_that_wait_in_different_operations) {
 }
 
 TEST(GpuEmulator, finds_lanes_that_wait_in_the_same_operation_at_different_places) {
-  // Not inside a macro, whose text is one place.
+  // The lambda stands outside of the macro, whose text is one place.
   const std::string said = complaint(32, [] {
     if (threadIdx.x < 16) {
       (void)__shfl_xor_sync(kAllLanes, 1, 1);
@@ -158,7 +159,7 @@ TEST(GpuEmulator, finds_lanes_that_wait_in_the_same_operation_at_different_place
 }
 
 TEST(GpuEmulator, finds_threads_that_wait_at_different_barriers) {
-  // Not inside a macro, whose text is one place.
+  // The lambda stands outside of the macro, whose text is one place.
   const std::string said = complaint(64, [] {
     if (threadIdx.x < 32) {
       __syncthreads();

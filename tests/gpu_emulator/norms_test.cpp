@@ -99,7 +99,7 @@ void expect_near(const std::vector<T>& values, const std::vector<T>& expected, d
   double size = 0;
   for (const T& value : expected) size = std::max(size, double{std::abs(as_float(value))});
   for (size_t i = 0; i < values.size(); ++i) {
-    // Not EXPECT_LE: of a NaN it must be wrong.
+    // EXPECT_LE would not do: of a NaN it must be wrong.
     ASSERT_TRUE(std::abs(double{as_float(values[i])} - double{as_float(expected[i])}) <=
                 tolerance * size)
         << what << " " << i << ": " << as_float(values[i]) << " for " << as_float(expected[i]);

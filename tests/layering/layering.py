@@ -8,6 +8,7 @@ Usage: layering.py [ROOT]     checks the tree at ROOT (default: this checkout); 
        layering.py --self-test   checks that each kind of bad include, row and docstring is found
 """
 import ast
+import itertools
 import pathlib
 import re
 import sys
@@ -23,6 +24,14 @@ TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 FRAGMENT = re.compile(r"(Of|What|Who|Where|Whether|Which|How|That)\b")
 # A help of argparse may be a noun phrase or an order ("print the table"), but no part of a sentence.
 HELP = re.compile(r"(of|that|what|who|where|whether|which|how|whose|with|within|by|in|at|from|for|other than|left out)\b|\(")
+# A comment that begins with a preposition is a sentence only if its verb comes before any clause; other beginnings never are.
+NEVER = re.compile(r"(Also|As|Called|Given|Kept|Made|Not|Nor|Once|Since|So|Told|Until|When)\b")
+PREPOSITION = re.compile(r"(Above|After|Along|Among|At|Before|Behind|Below|Beside|Between|Beyond|By|For|From|In|Like|On|Per|Such|Through|"
+                         r"To|Twice|Under|Up|With|Within|Without)\b")
+CLAUSE = re.compile(r"[.:;](\s|$)|\b(as|because|but for|how|if|than|that|until|what|when|where|which|while|who|whom|whose|why)\b")
+VERB = re.compile(r"\b(are|can|cannot|could|did|do|does|had|has|have|is|may|must|should|was|were|will|would|"
+                  r"allocates|begins|comes?|copies|costs?|counts?|differs?|ends?|finds?|gets?|gives?|goes|holds?|keeps?|knows?|lies?|makes?|"
+                  r"means?|needs?|reaches|rounds|says?|sees?|shows?|stands?|takes?|tells?|wants?|works?|writes|wrote)\b")
 TRAILING = re.compile(r"///<\s*(of|what|who|where|whether|which|how|that|whose)\b", re.IGNORECASE)
 COMMENT = re.compile(r"^\s*//[/!]?(?!<)\s?(.*)$")
 STANDARD = re.compile(r"^[a-z_]+$")
@@ -145,13 +154,23 @@ def help_fragments_in(text: str) -> list[tuple[int, str]]:
             if isinstance(one, ast.Constant) and HELP.match(str(one.value))]
 
 
+def is_fragment(comment: str) -> bool:
+    """Returns whether the words, with which a block of comments begins, are no sentence and no noun phrase."""
+    if PREPOSITION.match(comment):
+        clause = CLAUSE.search(comment)
+        return not VERB.search(comment[: clause.start()] if clause else comment)
+    return bool(FRAGMENT.match(comment) or NEVER.match(comment))
+
+
 def comment_fragments_in(lines: list[str]) -> list[tuple[int, str]]:
     """Returns line and beginning of every C++ comment, in a block or behind code, that begins as a fragment does."""
     found, inside = [], False
     for number, line in enumerate(lines, 1):
         comment = COMMENT.match(line)
-        if comment and not inside and FRAGMENT.match(comment[1]):
-            found.append((number, comment[1]))
+        if comment and not inside:
+            block = [match[1] for match in itertools.takewhile(bool, map(COMMENT.match, lines[number - 1:]))]
+            if is_fragment(" ".join(block)):
+                found.append((number, comment[1]))
         inside = bool(comment)
         if trailing := TRAILING.search(line):
             found.append((number, trailing[0]))
@@ -263,17 +282,21 @@ def self_test() -> list[str]:
                       "memopt/README.md: autograd uses modes, which is not above it"):
             if fault not in errors:
                 wrong.append(f"not noticed: {fault}")
-    for words, is_fragment in (("Of the file.", True), ("Whether it is\nthere.", True), ("Returns of each its size.", False)):
-        if bool(fragments_in(f'def f():\n    """{words}"""\n')) != is_fragment:
-            wrong.append(f"docstring {words!r}: {'not noticed' if is_fragment else 'refused'}")
+    for words, refused in (("By rising\nposition.", True), ("So often.", True), ("In the order in which runs are named.", True),
+                           ("In a pipeline the last\nstage comes first.", False), ("Sorted.", False)):
+        if bool(comment_fragments_in([f"// {line}" for line in words.splitlines()])) != refused:
+            wrong.append(f"comment {words!r}: {'not noticed' if refused else 'refused'}")
+    for words, is_part in (("Of the file.", True), ("Whether it is\nthere.", True), ("Returns of each its size.", False)):
+        if bool(fragments_in(f'def f():\n    """{words}"""\n')) != is_part:
+            wrong.append(f"docstring {words!r}: {'not noticed' if is_part else 'refused'}")
         comments = [f"/// {line}" for line in words.splitlines()]
-        if bool(comment_fragments_in(comments)) != is_fragment:
-            wrong.append(f"comment {words!r}: {'not noticed' if is_fragment else 'refused'}")
-        if is_fragment and not comment_fragments_in([f"int n;  ///< {words.lower()}"]):
+        if bool(comment_fragments_in(comments)) != is_part:
+            wrong.append(f"comment {words!r}: {'not noticed' if is_part else 'refused'}")
+        if is_part and not comment_fragments_in([f"int n;  ///< {words.lower()}"]):
             wrong.append(f"trailing comment {words!r}: not noticed")
-    for words, is_fragment in (("of a turn", True), ("(default: 6)", True), ("steps of a turn", False), ("print the table", False)):
-        if bool(help_fragments_in(f"add(help='{words}')\nadd(help=f'{words} {{x}}')")) != is_fragment:
-            wrong.append(f"help {words!r}: {'not noticed' if is_fragment else 'refused'}")
+    for words, is_part in (("of a turn", True), ("(default: 6)", True), ("steps of a turn", False), ("print the table", False)):
+        if bool(help_fragments_in(f"add(help='{words}')\nadd(help=f'{words} {{x}}')")) != is_part:
+            wrong.append(f"help {words!r}: {'not noticed' if is_part else 'refused'}")
     return wrong
 
 

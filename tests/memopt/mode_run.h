@@ -47,7 +47,8 @@ struct TestModel {
   std::function<at::Tensor()> loss;                             ///< one forward pass
   at::Generator generator = at::detail::createCPUGenerator(1);  ///< its draws are the model's alone
 };
-/// Called after the process's generator was seeded, so that all models of it have the same weights.
+/// Makes a model after the process's generator was seeded, so that all models of it have the same
+/// weights.
 using MakeModel = std::function<TestModel()>;
 
 /// A U-Net in small with ReLU, max pooling, dropout and attention.
@@ -63,7 +64,8 @@ inline TestModel block_model(bool channels_last = false) {
   return model;
 }
 
-/// From this step on a model that changes is another one: the plan is followed from the fourth.
+/// The step from which on a model that changes is another one: the plan is followed from the
+/// fourth.
 inline constexpr int64_t kChange = 6;
 
 /// A model under a mode.

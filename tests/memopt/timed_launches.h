@@ -20,8 +20,8 @@ namespace noisemark::memopt::test {
 /// it read or wrote.
 constexpr int64_t kMoreBytesThanCachesHold = int64_t{256} << 20;
 
-/// Between two marks. On a GPU these take about as long as a small kernel: by many launches,
-/// little.
+/// Returns the number of launches between two marks. On a GPU these take about as long as a small
+/// kernel: by many launches, little.
 inline int launches_on(c10::Device device) {
   return device.is_cpu() ? 1 : 20;
 }

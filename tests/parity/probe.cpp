@@ -122,7 +122,7 @@ class Request {
     return {get("diffusion", DiffusionConfig{}), at::kCPU, dtype()};
   }
 
-  // With the request's weights, if it has any; training mode.
+  // Makes the model with the request's weights, if it has any; training mode.
   [[nodiscard]] std::shared_ptr<Denoiser> model() const {
     torch::manual_seed(get<uint64_t>("seed", 0));
     auto model =

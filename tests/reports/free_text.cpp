@@ -11,7 +11,7 @@
 namespace noisemark::reports::test {
 namespace {
 
-/// Without spans of code, in which everything may stand.
+/// Returns the line without spans of code, in which everything may stand.
 std::string without_code(std::string_view line) {
   std::string rest;
   for (size_t i = 0; i < line.size();) {

@@ -23,7 +23,7 @@ struct Finished {
   [[nodiscard]] std::string said() const;
 };
 
-/// On top of this process's environment; an empty value removes a variable.
+/// The variables beside those of this process's environment; an empty value removes a variable.
 using Variables = std::map<std::string, std::string>;
 
 /// The real `noisemark` with these arguments; `shell_prefix` are commands of sh before it, for
@@ -43,7 +43,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void signal(int number) const;
-  /// As a parent that passes on a signal of its own.
+  /// Sends it as a parent does that passes on a signal of its own.
   void pass_on(int number) const;
   /// Sends it to its children too, as a terminal's Ctrl-C.
   void signal_all(int number) const;

@@ -61,8 +61,9 @@ double rounding_of(const at::Tensor& covariance) {
   return is_float ? kNegative : std::min(kNegative, of_features);
 }
 
-/// Along the axes of the covariance itself: a matrix with such an axis belongs to no features. The
-/// factor, which is cheap, proves that there is none; eigenvalues are asked only where it fails.
+/// Looks along the axes of the covariance itself: a matrix with such an axis belongs to no
+/// features. The factor, which is cheap, proves that there is none; eigenvalues are asked only
+/// where it fails.
 void require_no_negative_variance(const at::Tensor& covariance, double rounding, double largest,
                                   const std::string& where) {
   const at::Tensor raised =

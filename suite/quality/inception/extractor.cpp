@@ -199,7 +199,8 @@ namespace {
 /// The names, in the order of Resize.
 constexpr std::array<std::string_view, 2> kResizeNames{"tf1-bilinear", "bilinear"};
 
-/// Between which pixels of one axis the output's pixels lie, and how far from the lower one.
+/// The pixels of one axis between which the output's pixels lie, and how far these are from the
+/// lower one.
 struct Axis {
   at::Tensor low;   ///< [kInputSize] int64
   at::Tensor high;  ///< [kInputSize] int64, the last pixel at the edge

@@ -21,7 +21,8 @@ class EventLog {
 
   void init_start(const Definition& definition, uint64_t seed);
   void run_start();
-  /// After `step` steps, in which the training has seen so many images.
+  /// Notes that an evaluation begins after `step` steps, in which the training has seen so many
+  /// images.
   void eval_start(int64_t step, int64_t samples_seen);
   void eval_stop(const reports::Evaluation& evaluation);
   /// Notes the machine after `step` steps.

@@ -19,15 +19,16 @@ struct DeviceRoom {
   int64_t refusals = 0;
 };
 
-/// So little, or so much refused, that a library which found nothing that it can run may have
-/// lacked memory: scratch memory of algorithms comes from the allocator, and the code of kernels
-/// (tens of MiB) from the driver.
+/// Returns whether so little memory is free, or so much was refused, that a library which found no
+/// algorithm may have lacked memory: scratch memory of algorithms comes from the allocator, and the
+/// code of kernels (tens of MiB) from the driver.
 [[nodiscard]] bool is_short(const DeviceRoom& room);
 
 /// Asks the current GPU; empty where none was used yet, or where it no longer answers.
 [[nodiscard]] std::optional<DeviceRoom> room_on_gpu();
 
-/// After an out of memory that was looked for, so that what fails later is not laid to it.
+/// Forgets them after an out of memory that was looked for, so that what fails later is not laid to
+/// it.
 void forget_refusals_of_gpu();
 
 /// The meaning of an error of CUDA to the one who runs the program.

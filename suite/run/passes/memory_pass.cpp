@@ -72,7 +72,7 @@ reports::MemorySection memory_pass(const SessionOptions& options, const PassWatc
 
 namespace {
 
-/// More than any memory.
+/// A figure above any memory.
 constexpr int64_t kMoreThanAny = std::numeric_limits<int64_t>::max();
 
 struct Peak {

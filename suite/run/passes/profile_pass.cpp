@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kFewest = 3;
 constexpr int64_t kMost = 100'000;
-/// After the first ones, in which libraries choose, memory is taken and a graph is recorded.
+/// The number of first steps, in which libraries choose, memory is taken and a graph is recorded.
 constexpr int64_t kWarmup = 8;
 
 const char* const kPass = "GPU window";

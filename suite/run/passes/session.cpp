@@ -73,8 +73,8 @@ void require_cublas_workspace() {
 
 void set_deterministic(bool wanted) {
   at::Context& context = at::globalContext();
-  // Not merely warned of: under a warning the fused attentions still add up their gradients in any
-  // order. No operator of the networks lacks a deterministic form on CUDA: of poolings and
+  // A warning alone would not do: under a warning the fused attentions still add up their gradients
+  // in any order. No operator of the networks lacks a deterministic form on CUDA: of poolings and
   // resizings LibTorch documents the 3-d and the adaptive ones and the linear and cubic ones as
   // lacking it; the networks have 2-d maximum pooling and nearest neighbours.
   context.setDeterministicAlgorithms(wanted, /*warn_only=*/false);

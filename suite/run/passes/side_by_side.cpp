@@ -159,7 +159,8 @@ bool bounds_all_bytes(const ModeSpec& mode) {
   return mode.budget && mode.budget->target == memopt::BudgetTarget::kPeak;
 }
 
-/// Without the strictness of a budget of all bytes: three trainings in one process hold more.
+/// Returns the options without the strictness of a budget of all bytes: three trainings in one
+/// process hold more.
 SessionOptions with_mode_not_strict(SessionOptions options) {
   ModeSpec& mode = options.spec.mode;
   if (!bounds_all_bytes(mode)) return options;

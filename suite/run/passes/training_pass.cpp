@@ -29,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// So seldom that asking a driver costs nothing that counts.
+// The interval is so long that asking a driver costs nothing that counts.
 constexpr double kSecondsBetweenMachineStates = 10;
 
 double seconds_since(Clock::time_point start) {
@@ -235,7 +235,7 @@ class Pass {
     progress().evaluations.push_back(std::move(evaluation));
   }
 
-  /// By rank 0; the others give it their shares.
+  /// Rank 0 writes it; the others give it their shares.
   void checkpoint() {
     if (!writes()) {
       (void)trainer_.whole_state();

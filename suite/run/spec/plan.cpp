@@ -67,7 +67,8 @@ int64_t checked_threads(const std::optional<int64_t>& given, int64_t ranks) {
   return *given;
 }
 
-/// As many as keep stages busy for most of a step: at most four for each rank.
+/// Returns the number of micro-batches that keeps stages busy for most of a step: at most four for
+/// each rank.
 int64_t usual_micro_batches(const RunSpec& spec) {
   int64_t most = std::min(4 * spec.ranks, spec.definition.train.batch);
   while (spec.definition.train.batch % most != 0) --most;

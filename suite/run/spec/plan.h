@@ -20,8 +20,8 @@ struct PlannedRun {
   std::string id;     ///< with its scale: "gmm16@cpu"
   std::string given;  ///< argument for a process of its own: a benchmark or a definition file
   int64_t seeds = 1;  ///< seeds that its benchmark is trained with
-  /// There for its quality: by its suite, which makes no other pass of it, but trains its first
-  /// seed beside none, for a certificate or the gradient's error.
+  /// The run is there for its quality, by its suite, which makes no other pass of it, but trains
+  /// its first seed beside none, for a certificate or the gradient's error.
   bool judged = false;
   bool first_seed = true;
 };

@@ -7,7 +7,7 @@ struct __nv_bfloat16 {
   uint16_t bits;
 };
 
-/// To nearest, ties to even; of a NaN CUDA gives the same one always.
+/// Rounds to nearest, ties to even; of a NaN CUDA gives the same one always.
 inline __nv_bfloat16 __float2bfloat16_rn(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (value != value) return {0x7fff};

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstring>
 
-/// As much of CUDA's runtime as the hosts of our kernels call; memory is the CPU's, and everything
-/// is done when a call returns.
+/// This header has as much of CUDA's runtime as the hosts of our kernels call; memory is the CPU's,
+/// and everything is done when a call returns.
 using cudaError_t = int;
 using cudaStream_t = void*;
 

@@ -43,7 +43,7 @@ test::TestModel scoped_layers() {
   return four_layers(true);
 }
 
-/// Once the mode follows it.
+/// Returns the plan of the mode once it follows it.
 std::shared_ptr<const TreatmentPlan> mirrored(bool scoped) {
   test::ModeRun run("mirror", [scoped] { return four_layers(scoped); });
   for (int64_t number = 1; number <= 4; ++number) static_cast<void>(run.step(number));

@@ -97,7 +97,8 @@ int64_t bytes_on(c10::Device device, const Encoded& encoded) {
   return bytes;
 }
 
-/// To know something of all of the tensor, then to encode it.
+/// Returns whether the codec reads all of the tensor to know something of it, then again to encode
+/// it.
 bool is_read_twice(std::string_view codec) {
   return codec.starts_with("dpr") || codec.starts_with("q") || codec.starts_with("ssdc");
 }

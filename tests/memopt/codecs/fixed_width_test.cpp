@@ -370,7 +370,8 @@ TEST_P(Reduced, takes_half_types_where_that_gains_bytes) {
     const auto encoded = codec->encode(x, kAnyKey);
     ASSERT_EQ(encoded.has_value(), GetParam().fields > 2);
     if (!encoded) continue;
-    // As through float32: both types hold the format's 5 or 4 significant bits.
+    // The result is that of going through float32: both types hold the format's 5 or 4 significant
+    // bits.
     EXPECT_TRUE(same_bits(codec->decode(*encoded), through(x.to(at::kFloat)).to(type))) << type;
   }
 }

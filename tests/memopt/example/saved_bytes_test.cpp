@@ -40,7 +40,7 @@ TEST(SavedBytes, fall_to_two_fifths_at_the_peak_of_transformers_whose_attention_
 TEST(SavedBytes, under_modes_that_encode_or_move_are_no_more_than_promised) {
   for (const TaskEntry& task : tasks()) {
     Outcome none = trained(task, "none");
-    // So few steps teach nothing.
+    // A few steps teach nothing.
     const auto learned = [](Outcome outcome) {
       outcome.losses.back() = outcome.losses.front() * 0.5;
       return outcome;

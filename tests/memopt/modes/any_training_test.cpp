@@ -374,8 +374,8 @@ TEST(Cells, of_an_lstm_keep_their_states_sparsely_where_scopes_name_blocks_of_st
   EXPECT_LE(2 * high("mirror"), high("none"));
 }
 
-/// As a checkpoint does whose block is a forward pass of its own: at the end of backward, which has
-/// asked for all else.
+/// Does what a checkpoint does whose block is a forward pass of its own: at the end of backward,
+/// which has asked for all else.
 void step_whose_backward_opens_a_scope(Layers& layers, ModeRun& run) {
   const at::Tensor& first = layers.weights[0];
   const unsigned hook = first.register_hook([&](const at::Tensor& gradient) {

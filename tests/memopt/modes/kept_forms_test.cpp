@@ -54,7 +54,7 @@ const std::vector<Form>& forms() {
   return all;
 }
 
-/// So often backward got back another tensor than was saved in another form.
+/// The number of times that backward got back another tensor than was saved in another form.
 int changed_forms = 0;
 
 /// Squares, and multiplies the gradient by a multiple of x that it saved in another form.

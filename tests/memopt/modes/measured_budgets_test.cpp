@@ -58,7 +58,7 @@ TEST_P(MeasuredBudgets, fifty_at_random_are_never_exceeded_and_their_peaks_fall_
     before = bytes;
     const int64_t predicted = answer->point.of(target());
     EXPECT_LE(bytes, budget_for(target(), predicted)) << "the margin is too small";
-    // On this net the timeline was right to the byte; half of the 1 % that is aimed at.
+    // The timeline of this net was right to the byte; half of the 1 % that is aimed at.
     EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(predicted),
                 static_cast<double>(predicted) / 200);
   }

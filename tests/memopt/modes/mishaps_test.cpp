@@ -202,8 +202,8 @@ struct FailingStep {
   Failure failure;
   int64_t number;
 };
-/// In the first or second recorded pass, the one that verifies, the one that tries plans or follows
-/// one, and a steady one.
+/// The failing steps: in the first or second recorded pass, the one that verifies, the one that
+/// tries plans or follows one, and a steady one.
 constexpr FailingStep kFailingSteps[] = {
     {Failure::kInOperator, 1},   {Failure::kInOperator, 3}, {Failure::kInOperator, 7},
     {Failure::kAfterForward, 7}, {Failure::kInBackward, 1}, {Failure::kInBackward, 2},

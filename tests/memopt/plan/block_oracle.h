@@ -12,9 +12,9 @@ namespace noisemark::memopt::plan::test {
 class Draws {
  public:
   explicit Draws(uint64_t seed) : generator_(seed) {}
-  /// In [low, high].
+  /// Draws from [low, high].
   int64_t integer(int64_t low, int64_t high);
-  /// In [0, 1).
+  /// Draws from [0, 1).
   double fraction();
 
  private:

@@ -99,7 +99,7 @@ TEST(Cuts, are_not_made_where_nothing_or_one_operator_runs_apart) {
   EXPECT_EQ(parts_between(*graph, [](const auto&, const auto&) { return false; }), uncut);
 }
 
-/// By the names that tell blocks, and by those that do not.
+/// The cases: names that tell blocks, and names that do not.
 class AttentionMadeAgain
     : public testing::TestWithParam<std::string (*)(int layer, const char* word)> {};
 

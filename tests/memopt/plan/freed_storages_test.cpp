@@ -217,7 +217,7 @@ TEST(BlockOptions, that_are_left_out_of_a_block_are_treated_as_one_that_is_not) 
   EXPECT_EQ(options->distinct_in(0).size(), 1U) << "nothing is saved outside the blocks";
 }
 
-/// With costs that tell storages of one kind apart, as a device's do.
+/// Makes the graph with costs that tell storages of one kind apart, as a device's do.
 std::shared_ptr<StepGraph> block_net_of_many_prices() {
   std::shared_ptr<StepGraph> graph = test::recorded_block_net();
   int64_t i = 0;

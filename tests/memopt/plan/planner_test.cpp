@@ -89,7 +89,7 @@ TEST_P(PlannerOfTarget, promises_what_the_timeline_of_its_plan_says) {
   }
 }
 
-/// From keeping everything to the smallest, and a little beyond both.
+/// Returns budgets from keeping everything to the smallest, and a little beyond both.
 std::vector<int64_t> forty_budgets(const Planner& planner) {
   const int64_t smallest = planner.smallest_bytes();
   const int64_t largest = planner.curve().front().of(planner.target());
@@ -183,7 +183,7 @@ TEST(PlannerAgainstEverySubset, has_a_bound_below_the_best_subset_and_a_plan_abo
   EXPECT_GE(tight, 5) << "a bound of nothing would be no bound";
 }
 
-// At a budget between two plans, one storage more than in the best subset is made again at most.
+// One storage at most is made again, beyond the best subset, at a budget between two plans.
 TEST(PlannerAgainstEverySubset, is_within_one_storage_of_the_best_where_options_have_price_limits) {
   const std::shared_ptr<StepGraph> graph = recorded_small_net();
   const std::vector<Subset> subsets = every_subset(graph);
@@ -280,7 +280,7 @@ double error_by_count(const std::shared_ptr<const TreatmentPlan>& plan) {
   return std::sqrt(squared);
 }
 
-/// Without the codecs that are exact, which would be chosen instead.
+/// Returns the options without the codecs that are exact, which would be chosen instead.
 std::shared_ptr<const BlockOptions> rounding_options() {
   std::vector<BlockOption> options = all_options();
   for (BlockOption& option : options) {

@@ -32,7 +32,8 @@ struct Injected : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 constexpr const char* kInjected = "thrown by the program";
-/// So many errors of one step are told from a training that is stopped for ever.
+/// The number of errors of one step up to which a training is not taken for one that is stopped for
+/// ever.
 constexpr int kMostDetected = 8;
 
 int64_t live_bytes() {

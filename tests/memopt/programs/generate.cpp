@@ -16,7 +16,7 @@ namespace {
 class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
-  /// In [0, count).
+  /// Draws from [0, count).
   int64_t pick(int64_t count) {
     return static_cast<int64_t>(engine_() % static_cast<uint64_t>(count));
   }
@@ -35,10 +35,10 @@ constexpr int kAttempts = 200;
 constexpr int kCallsOfABlock = 3;
 /// A mode follows its plan by then.
 constexpr int kWritesFrom = 6;
-/// So many programs of a known kind are drawn again, because a run leaves them out.
+/// The share of programs of a known kind that are drawn again, because a run leaves them out.
 constexpr int64_t kFewerKnownPercent = 90;
-/// So many of the operators of a later seed are later_operators() at least, and of one with forms
-/// formed_operators().
+/// The least share of later_operators() among the operators of a later seed, and of
+/// formed_operators() in one with forms.
 constexpr int64_t kLaterPercent = 25;
 /// A program without anything to train is drawn again, by the seed so far away.
 constexpr uint64_t kStride = uint64_t{1} << 40;
@@ -207,7 +207,7 @@ class Generator {
     if (!valid(program_)) program_.calls = before;
   }
 
-  /// By dice of its own: without it a seed's program stays what it was.
+  /// Draws by dice of its own: without it a seed's program stays what it was.
   void draw_more() {
     Dice dice(~program_.seed);
     if (Dice(program_.seed + kStride / 2).percent(40)) program_.loop.writes_from = kWritesFrom;

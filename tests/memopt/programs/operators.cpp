@@ -246,7 +246,7 @@ std::vector<Operator> reductions() {
   };
 }
 
-/// In place, with autograd and without.
+/// The operators that work in place, with autograd and without.
 std::vector<Operator> in_place() {
   return {
       {"relu_",

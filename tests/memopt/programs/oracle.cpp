@@ -109,7 +109,7 @@ constexpr int64_t kSlackBytes = 2048;
 /// A plan may hold so much more at its peak than keeping everything, and at most a quarter
 /// (memopt/README.md).
 constexpr int64_t kMostAbovePeak = 16 * 1024;
-/// So many steps at the end must be free of happenings for a plan to be expected.
+/// The number of steps at the end that must be free of happenings for a plan to be expected.
 constexpr int kQuietSteps = 10;
 
 bool same(const Elements& a, const Elements& b) {
@@ -266,7 +266,7 @@ constexpr double kLeastPartKept = 0.25;
 /// Rounding at random may leave another part in each step, whose mean is not known more closely
 /// than by so many standard errors.
 constexpr double kStandardErrors = 3;
-/// So many rounded steps with little or nothing of a gradient are no accident.
+/// The number of rounded steps with little or nothing of a gradient that are no accident.
 constexpr int kStepsWithoutGradient = 3;
 
 /// Returns the part of the gradient that is left over all rounded steps, where it is too little.
@@ -288,8 +288,8 @@ std::optional<double> too_little_kept(const Trace& none, const Trace& got) {
   return most < kLeastPartKept ? std::optional(mean) : std::nullopt;
 }
 
-/// By step, the largest relative error that the oracle's own rounding leaves; infinite where one is
-/// not a number, as where a comparison finds nothing equal any more.
+/// The largest relative error, by step, that the oracle's own rounding leaves; infinite where one
+/// is not a number, as where a comparison finds nothing equal any more.
 using OwnErrors = std::vector<double>;
 
 /// Returns the parameter whose gradient is zero in all rounded steps, and never so under "none".
@@ -539,7 +539,7 @@ Budget budget_of(const ModeChoice& choice, const Trace& none) {
   return budget;
 }
 
-/// By a norm of values, or of the weights.
+/// Returns whether the program has a norm of values, or of the weights.
 bool normalizes(const Program& program) {
   constexpr std::array<std::string_view, 6> kNorms = {"batch_norm",  "group_norm",
                                                       "layer_norm",  "spectral_norm",
@@ -561,7 +561,7 @@ class Judgement {
       : program_(program), plain_(without_modes(program)), make_(make) {}
 
   std::optional<Finding> run() {
-    // Once to fill what LibTorch keeps for good, and to know that training can be repeated.
+    // The first run fills what LibTorch keeps for good, and shows that training can be repeated.
     static_cast<void>(run_under("none"));
     none_ = run_under("none");
     const Trace again = run_under("none");
@@ -633,7 +633,7 @@ class Judgement {
                            [this](const Rounding& rounding) { return own_errors(rounding); });
   }
 
-  /// By mode "none" with all that is saved rounded, several times.
+  /// Measures them by mode "none" with all that is saved rounded, several times.
   OwnErrors own_errors(const Rounding& rounding) {
     OwnErrors largest(none_.steps.size(), 0);
     for (const Round& round : rounds_of(rounding)) {

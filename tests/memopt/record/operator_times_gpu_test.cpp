@@ -21,7 +21,7 @@
 namespace noisemark::memopt {
 namespace {
 
-/// Between two marks, while the host sleeps there.
+/// Returns the seconds between two marks, while the host sleeps there.
 double seconds_beside_a_sleeping_host(DeviceClock& clock, bool held) {
   const at::NoGradGuard no_grad;
   at::Tensor x = at::randn({1024}).to(kGpu);

@@ -29,7 +29,7 @@ class StandInDevice {
   }
   void release() { end_holds_before(items_.size()); }
 
-  /// When the device passed each mark, once all of it has been released.
+  /// Returns the times at which the device passed each mark, once all of it has been released.
   [[nodiscard]] std::vector<double> passed() const {
     std::vector<double> marks;
     double now_s = 0;

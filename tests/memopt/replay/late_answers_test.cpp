@@ -487,7 +487,7 @@ TEST_F(LateComparison, hears_a_backward_that_comes_after_its_step) {
   static_cast<void>(run_.take_gradients());
 }
 
-/// Between forward and backward.
+/// Returns the bytes that are held between forward and backward.
 int64_t held_bytes(ModeRun& run, int64_t number) {
   const int64_t before = live_bytes();
   run.begin(number);

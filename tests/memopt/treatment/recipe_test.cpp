@@ -244,7 +244,7 @@ struct RecordedCall {
     result = result.detach();
   }
 
-  /// From its inputs cut out of its result.
+  /// Makes the result again from its inputs, which are cut out of it.
   [[nodiscard]] at::Tensor made_again() const {
     const Recipe recipe = replay_recipe(graph, id);
     std::vector<at::Tensor> inputs;

@@ -105,7 +105,7 @@ TEST(Shortcuts, give_way_to_their_operators_where_they_are_not_exact) {
     for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << number;
   }
   EXPECT_GT(shortcuts, 0);
-  // Also those that are tried next: of the activation, where the masked one's was wrong.
+  // Those that are tried next are wrong too: of the activation, where the masked one's was wrong.
   EXPECT_GT(wrong.report().replayed_after_mismatch, shortcuts);
   EXPECT_EQ(wrong.report().kept_after_mismatch, 0);
   EXPECT_EQ(shortcuts_of(*wrong.plan()), 0);

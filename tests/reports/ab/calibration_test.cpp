@@ -185,7 +185,7 @@ TEST(Calibration, takes_no_unit_in_which_the_device_slowed_itself_down) {
   }
 }
 
-/// As `ab` would have recorded it of one build beside itself.
+/// Returns the record that `ab` would have made of one build beside itself.
 AbRecord of_twins(uint64_t seed, const std::string& made = "2026-01-02T03:04:05Z") {
   test::Simulated machine;
   machine.seed = seed;

@@ -79,7 +79,7 @@ TEST(ExactFigures, that_do_not_repeat_within_a_build_prove_nothing) {
   };
   const auto twice = compare_exact_figures(runs("old", 2), runs("new", 2, unsteady));
   EXPECT_EQ(row_of(twice, "saved_bytes").verdict, CompareVerdict::kInconclusive);
-  // Beyond everything that A did, however unsteady B is.
+  // Makes B worse beyond everything that A did, however unsteady B is.
   const auto worse = [](Result& r, size_t i) {
     *test::metric(r, "saved_bytes").value += static_cast<double>(i + 1);
   };
@@ -226,7 +226,7 @@ TEST(JudgeAb, a_speed_up_never_fails) {
 }
 
 TEST(JudgeAb, of_a_hundred_noisy_twins_at_most_one_alarms_and_slow_ones_are_caught) {
-  // As noisy as a busy two-core machine: a pair is good to 2 %.
+  // The machine is as noisy as a busy one with two cores: a pair is good to 2 %.
   Simulated machine;
   machine.turn_noise = 0.01;
   machine.pair_noise = 0.015;

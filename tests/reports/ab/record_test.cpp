@@ -31,7 +31,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
   return text.replace(place, from.size(), to);
 }
 
-// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_ab_test
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_ab_test
 TEST(AbRecord, is_published_with_its_documentation_as_its_fields_say) {
   const std::filesystem::path room = NOISEMARK_AB_ROOM;
   const json::Shape record = json::shape_of<AbRecord>();

@@ -14,7 +14,7 @@ AbRecord recorded() {
   return read_ab(NOISEMARK_TEST_FOLDER "/recorded/gmm16-ho.json");
 }
 
-/// As if every step of B had taken so much longer.
+/// Returns a record in which every step of B took so much longer.
 AbRecord slowed(double frac) {
   AbRecord record = recorded();
   for (AbPair& pair : record.pairs) {

@@ -477,7 +477,7 @@ TEST(Compare, tells_what_changed_while_runs_were_made) {
 
 TEST(Compare, takes_a_gpu_that_got_to_work_for_no_change) {
   const Comparison capped = compared(1, [](Result& r, size_t) {
-    // As recorded by a program that took it for one.
+    // A program that took it for a change recorded it so.
     r.environment["changed while it ran"] = "gpu_clock_reasons";
     r.environment["gpu_clock_reasons"] = "idle";
     r.environment["at the end: gpu_clock_reasons"] = "power cap";

@@ -204,7 +204,7 @@ TEST(CompareVerdicts, takes_stored_runs_for_weaker_evidence) {
   expect_code(weak, ExitCode::kInconclusive);
   const StochasticRow& row = row_of(weak, "images_per_s");
   EXPECT_NE(row.words.find("weaker evidence"), std::string::npos) << row.words;
-  // Beside the runs' own spread, of 0.2 %, twice the 0.5 % by which sessions differ.
+  // The runs' own spread, of 0.2 %, is joined by twice the 0.5 % by which sessions differ.
   EXPECT_LT(row.ratio_ci95->low, 0.965 * 0.991);
   EXPECT_GT(row.ratio_ci95->high, 0.965 * 1.009);
   const Side slower = test::side("new", rates_around(kRate * 0.9, kRuns));

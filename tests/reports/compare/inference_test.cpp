@@ -16,7 +16,7 @@
 namespace noisemark::reports {
 namespace {
 
-/// As the definition has it: each resample is drawn, and estimated, by itself.
+/// Computes the interval as it is defined: each resample is drawn, and estimated, by itself.
 Interval drawn_one_by_one(const std::vector<double>& differences, const BootstrapOptions& options) {
   std::mt19937_64 generator(options.seed);
   std::vector<double> estimates;

@@ -117,8 +117,8 @@ TEST(BatchModel, finds_the_largest_batch_within_a_memory) {
   EXPECT_EQ(model.largest_within(106), std::nullopt) << "not even one image";
 }
 
-/// At 32 images it trains 32 / 72 of one per ms; 95 % of that are 0.4222, which 22 images reach
-/// with 22 / 52 and 21 images do not with 21 / 50.
+/// It trains 32 / 72 of an image per ms at 32 images; 95 % of that are 0.4222, which 22 images
+/// reach with 22 / 52 and 21 images do not with 21 / 50.
 TEST(BatchModel, finds_the_batch_from_which_larger_ones_gain_little) {
   EXPECT_EQ(BatchModel(points({4, 8, 16})).knee(), 22);
 }
@@ -200,7 +200,7 @@ TEST(BatchPoint, needs_a_run_that_measured_time_and_memory) {
   EXPECT_EQ(refused().find("cell: images_per_s: not measured"), 0U) << refused();
 }
 
-// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_predict_test
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_predict_test
 TEST(PredictionFile, is_published_with_its_documentation_as_its_fields_say) {
   const std::filesystem::path room = NOISEMARK_PREDICT_ROOM;
   const json::Shape shape = json::shape_of<PredictionFile>();

@@ -268,7 +268,7 @@ TEST(Profile, keeps_memory_that_changed_outside_of_all_events) {
   EXPECT_EQ(row_of(profile, "aten::mul").host_bytes, 7) << "an end belongs to the event";
 }
 
-// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_profile_test
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_profile_test
 TEST(ProfileFile, is_published_with_its_documentation_as_its_fields_say) {
   const fs::path room = NOISEMARK_PROFILE_ROOM;
   const json::Shape shape = json::shape_of<Profile>();

@@ -25,7 +25,7 @@ void for_each_object(const Json& schema, const std::function<void(const Json&)>&
   for (const Json& part : schema) for_each_object(part, visit);
 }
 
-// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_test
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_test
 TEST(Schema, is_published_with_its_documentation_as_the_fields_of_the_result_say) {
   const std::filesystem::path room = NOISEMARK_RESULT_ROOM;
   test::expect_golden(room / "result.schema.json", result_schema());

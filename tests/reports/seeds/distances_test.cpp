@@ -253,7 +253,7 @@ TEST_F(Distances, that_depart_from_the_definition_do_not_count) {
   }
 }
 
-/// By the checksum of its moments, wherever it lies.
+/// The lock is by the checksum of its moments, wherever it lies.
 TEST_F(Distances, may_be_locked_to_the_moments_of_their_reference) {
   const auto judged_to = [&](const std::string& sha256) {
     keep(0.001, {}, [&](Result& result, uint64_t) {

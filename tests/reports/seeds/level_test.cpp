@@ -98,8 +98,8 @@ void append(const SeedValues& more, SeedValues& to) {
   to.candidate.insert(to.candidate.end(), more.candidate.begin(), more.candidate.end());
 }
 
-/// For studies that look at 5 seeds, and where that proves nothing once more with seeds added: the
-/// fewer, the nearer the first look came, as the seeds needed would have it.
+/// Draws studies that look at 5 seeds and, where that proves nothing, once more with seeds added:
+/// the fewer, the nearer the first look came, as the seeds needed would have it.
 Rates rates_of_two_looks(double correlation, int64_t declared) {
   Normals normals(500 + static_cast<uint64_t>(100 * (1 + correlation)));
   const double alpha = alpha_of_a_look(kAlpha, declared);

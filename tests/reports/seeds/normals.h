@@ -13,9 +13,9 @@ class Normals {
  public:
   explicit Normals(uint64_t seed) : generator_(seed) {}
 
-  /// In (0, 1).
+  /// Draws from (0, 1).
   double uniform() { return (static_cast<double>(generator_() >> 11U) + 0.5) * 0x1p-53; }
-  /// By the inverse of the distribution, so that every platform draws the same.
+  /// Draws by the inverse of the distribution, so that every platform draws the same.
   double draw() { return boost::math::quantile(boost::math::normal(), uniform()); }
 
  private:

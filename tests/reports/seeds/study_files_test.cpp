@@ -216,7 +216,7 @@ TEST_F(WriteQuality, json_is_json_and_names_its_schema) {
   EXPECT_EQ(file.at("rows").at(1).at("verdict"), nullptr);
 }
 
-// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_quality_test
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_quality_test
 TEST(QualityFile, is_published_with_its_documentation_as_its_fields_say) {
   const fs::path room = NOISEMARK_SEEDS_ROOM;
   const json::Shape study = json::shape_of<QualityStudy>();

@@ -55,7 +55,7 @@ TEST(TraceReader, gives_no_event_a_length_below_0) {
   const Trace trace = read_text(with_time(R"("ts": 1.2, "dur": 0.5)"));
   EXPECT_EQ(trace.events[0].start, 2);
   EXPECT_EQ(trace.events[0].end, 2);
-  // Until 2022 kineto wrote an event without an end like this.
+  // Kineto wrote an event without an end like this until 2022.
   const Trace endless = read_text(with_time(R"("ts": 1646000000000000, "dur": -1646000000000000)"));
   EXPECT_EQ(endless.events[0].start, 1646000000000000);
   EXPECT_EQ(endless.events[0].end, 1646000000000000);

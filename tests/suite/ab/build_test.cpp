@@ -92,7 +92,7 @@ TEST(RefBuild, what_was_deleted_is_made_again) {
   fs::remove_all(repository.path() / "build");
   EXPECT_EQ(build_revision("one", repository.path(), {}), program);
   EXPECT_EQ(reports::read_file(program), "one\n");
-  // As left by one that was stopped while git made it.
+  // One that was stopped while git made it left this.
   fs::remove_all(repository.path() / "build");
   fs::create_directories(program.parent_path().parent_path());
   EXPECT_EQ(build_revision("one", repository.path(), {}), program);

@@ -30,7 +30,7 @@ class FlagFile : public testing::Test {
     return with_flag_file(command, all, places);
   }
 
-  /// Without the file's name, which every refusal begins with.
+  /// Returns the refusal without the file's name, with which every one begins.
   std::string refusal(const std::string& text) const {
     try {
       (void)words(text);

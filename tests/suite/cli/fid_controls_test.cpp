@@ -74,8 +74,8 @@ at::Tensor halved_wrongly(const at::Tensor& pictures) {
   return pictures.slice(2, 0, pictures.size(2), 2).slice(3, 0, pictures.size(3), 2).contiguous();
 }
 
-/// As a model draws them that has not learned it all: paler. So that the sound distance is one that
-/// few hundred samples can tell from 0 and from a larger one.
+/// Makes the pictures paler, as a model draws them that has not learned it all. The sound distance
+/// is then one that few hundred samples can tell from 0 and from a larger one.
 at::Tensor paler(const at::Tensor& pictures) {
   return (pictures.to(at::kFloat) * 0.85 + 19.2).round().to(at::kByte);
 }
@@ -94,7 +94,7 @@ class FidControls : public ::testing::Test {
     samples_ = save("samples.npy", paler(samples));
     wrong_samples_ = save("wrong.npy", paler(wrongly_resized));
     reference_ = save("reference.npy", reference);
-    // As it was before somebody corrected its contrast.
+    // This is the file before somebody corrected its contrast.
     const std::string older =
         save("older.npy", (reference.to(at::kFloat) * 0.5 + 64).to(at::kByte));
     write_statistics(reference_, "now.npz");

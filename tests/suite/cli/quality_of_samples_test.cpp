@@ -146,7 +146,7 @@ TEST_F(QualityOfSamples, does_not_count_samples_that_were_changed) {
   EXPECT_NE(refused.err.find("other samples than those that sampling.json speaks of"),
             std::string::npos)
       << refused.err;
-  // Nor without the file that tells them apart.
+  // They do not count without the file that tells them apart either.
   fs::remove(run / "samples" / "sampling.json");
   const Finished told = distance_of(run);
   ASSERT_EQ(told.code, 0) << told.both();

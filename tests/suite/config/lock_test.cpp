@@ -38,8 +38,7 @@ TEST(Canonical, writes_keys_in_table_order_and_only_those_that_apply) {
             "\"gate\":{\"loss\":{\"metric\":\"final_loss\",\"max\":0.5}}}");
 }
 
-/// So that the hashes of definitions that were locked before there was such a key stay what they
-/// are.
+/// The hashes of definitions that were locked before there was such a key stay what they are.
 TEST(Canonical, leaves_out_a_later_key_while_it_has_its_default) {
   EXPECT_EQ(canonical_json(tiny()).find("\"sample\":"), std::string::npos);
   EXPECT_EQ(definition_sha256(tiny("[gate.loss]", "[sample]\nsampler = \"none\"\n[gate.loss]")),

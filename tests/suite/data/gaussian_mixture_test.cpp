@@ -134,7 +134,7 @@ TEST(GaussianMixture, samples_have_the_exact_mean_and_covariance) {
     EXPECT_LT(largest(mean_error), 5);  // standard errors
     const at::Tensor centered = x - mixture.mean();
     const at::Tensor empirical = at::matmul(centered.t(), centered) / n;
-    // For a Gaussian Var(s_ij) = (c_ii c_jj + c_ij^2) / n; these mixtures have lighter tails.
+    // A Gaussian has Var(s_ij) = (c_ii c_jj + c_ij^2) / n; these mixtures have lighter tails.
     const at::Tensor variance =
         (at::outer(exact.diagonal(), exact.diagonal()) + exact.square()) / n;
     EXPECT_LT(largest((empirical - exact) / variance.sqrt()), 6);

@@ -620,7 +620,7 @@ TEST(ImageFolder, strays_do_not_move_pictures_between_the_splits) {
   EXPECT_EQ(dataset->size(Split::kTest), clean->size(Split::kTest));
 }
 
-/// Not root while alive: permissions do not bind root.
+/// While alive, the process is not root's: permissions do not bind root.
 class AsNobody {
  public:
   AsNobody() : as_nobody_(geteuid() != 0 || seteuid(kNobody) == 0) {}

@@ -75,7 +75,7 @@ TEST(Installation, reads_versions_of_installed_packages_only) {
   EXPECT_EQ(versions, (reports::Strings{{"libfmt-dev", "9.1.0+ds1-2"}}));
 }
 
-// As a shell reads the list: the lines "build PACKAGE".
+// Reads the list as a shell does: the lines "build PACKAGE".
 std::vector<std::string> packages_of_a_build() {
   std::ifstream file(NOISEMARK_SOURCE_DIR "/containers/apt-packages.txt");
   std::vector<std::string> names;

@@ -15,7 +15,7 @@ std::vector<uint8_t> every_value(int64_t count) {
   return values;
 }
 
-/// As libpng reads the file back, in the format that it was written in.
+/// Returns what libpng reads back, in the format in which the file was written.
 std::vector<uint8_t> decoded(const std::string& bytes, png_uint_32 format) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

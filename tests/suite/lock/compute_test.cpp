@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Keys, Trace,
                          });
 
 TEST(Semantics, accumulation_does_not_change_the_losses_beyond_rounding) {
-  // Without dropout, which draws per micro-batch, the same mean gradient is summed in two parts.
+  // Dropout draws per micro-batch. Without it the same mean gradient is summed in two parts.
   const LockEntry whole = trace_only(with({"model.dropout=0"}));
   const LockEntry split = trace_only(with({"model.dropout=0", "train.accumulation=2"}));
   EXPECT_TRUE(lock_differences(whole, split).empty());

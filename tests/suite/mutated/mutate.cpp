@@ -120,7 +120,8 @@ void replace_word(std::string& text, Random& random) {
   text.replace(begin, end - begin, kWords[below(kWords.size(), random)]);
 }
 
-/// As other systems' editors leave a text: a mark of the byte order before it, or their line ends.
+/// Leaves the text as other systems' editors do: a mark of the byte order before it, or their line
+/// ends.
 void save_elsewhere(std::string& text, Random& random) {
   if (random() % 2 == 0) {
     text = "\xef\xbb\xbf" + text;

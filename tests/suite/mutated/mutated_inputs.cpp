@@ -242,7 +242,7 @@ class Seeds {
           R"({"schemaVersion": 1, "traceEvents": [)" + events + reports::test::kEnd + "]}");
   }
 
-  /// As the converter leaves them, but of random numbers.
+  /// Makes files as the converter leaves them, but of random numbers.
   void make_inception() const {
     write_safetensors(text("inception.safetensors"), inception::test::random_tensors(),
                       {{"source_sha256", std::string(64, 'a')},

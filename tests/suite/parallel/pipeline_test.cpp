@@ -127,7 +127,7 @@ const test::NamedJob kStages{"stages", [](const Rank& rank, const Words&, const 
                                          std::to_string(trainer.exchanged_bytes()));
                                put_bytes(out + "/loss", std::to_string(record.loss));
                                put_bytes(out + "/weights", digest_of(trainer));
-                               // From the third step once more.
+                               // The training goes on from the third step once more.
                                const NamedTensors whole = trainer.whole_state();
                                const at::NoGradGuard no_grad;
                                for (size_t i = 0; i < whole.size(); ++i)

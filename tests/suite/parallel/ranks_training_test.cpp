@@ -34,7 +34,7 @@ using test::tiny_definition;
 using test::TinySession;
 using test::Words;
 
-/// After them every mode that settles follows its plan.
+/// Every mode that settles follows its plan after that many steps.
 constexpr int64_t kSteps = 8;
 
 /// The settings by which the session of a rank, or that of one process for all, is made.

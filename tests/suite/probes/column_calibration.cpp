@@ -274,7 +274,8 @@ double flop_of(CalibrationLoad load, const LoadSize& size) {
   return 2 * n * n * n;
 }
 
-/// As many pieces as took `seconds` of the window. A profile keeps a few hundred bytes of each.
+/// Returns how many pieces took `seconds` of the window. A profile keeps a few hundred bytes of
+/// each.
 int profiled_pieces(const DeviceWindow& window, int64_t pieces, double seconds) {
   constexpr double kMost = 100'000;
   const double share = window.window_s > 0 ? seconds / window.window_s : 0;

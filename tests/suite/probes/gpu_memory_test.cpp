@@ -121,8 +121,7 @@ TEST(GpuMemory, that_is_used_up_is_told_by_owner_and_kept_for_the_viewer) {
       std::filesystem::path(testing::TempDir()) / "gpu_out_of_memory.pickle";
   Progress line("test", 2, kTooLargeABatch);
   const InterruptGuard interrupt;
-  // So that libraries have loaded their kernels: whatever is left is then the allocator's to
-  // refuse.
+  // Libraries have then loaded their kernels: whatever is left is then the allocator's to refuse.
   (void)MeasuredStep("fp32");
   const at::Tensor taken = ballast(kLeftBytes);
   try {

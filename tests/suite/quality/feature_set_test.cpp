@@ -320,7 +320,7 @@ TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again)
   FeatureSetOptions elsewhere = options;
   elsewhere.extractor_options.device = at::Device(at::kCUDA, 0);  // where pixels need nothing
   EXPECT_TRUE(read(folder.path("a.npy"), elsewhere).notes.empty());
-  // So may another batch, and another number of threads.
+  // Another batch and another number of threads may round otherwise too.
   FeatureSetOptions in_other_batches = options;
   in_other_batches.batch = 63;
   EXPECT_TRUE(read(folder.path("a.npy"), in_other_batches).notes.empty());

@@ -26,7 +26,8 @@ FeatureSet moments_only(FeatureSet set) {
 
 const ExtractorInfo kNet{"net", "FID", "0123", "tf1-bilinear", "a file"};
 
-/// Within what roots of eigenvalues may lose before they are left for singular values (frechet.h).
+/// The two differ by what roots of eigenvalues may lose before they are left for singular values
+/// (frechet.h).
 TEST(SetDistance, is_the_same_from_features_and_from_moments) {
   const FeatureSet few = set_of("few", normals(1, 6, 10));
   const FeatureSet many = set_of("many", normals(2, 60, 10) * 1.3);

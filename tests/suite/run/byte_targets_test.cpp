@@ -64,7 +64,7 @@ void expect_predicted_peak(const reports::MemoryMode& planned,
               0.03 * static_cast<double>(memory.peak_bytes));
 }
 
-/// Once for all modes of a network.
+/// Trains once for all modes of a network.
 const reports::MemorySection& without_mode(const std::string& id, const std::string& precision) {
   static std::map<std::string, reports::MemorySection> known;
   const std::string key = id + ' ' + precision;

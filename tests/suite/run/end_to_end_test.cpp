@@ -130,7 +130,7 @@ TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
   const auto arguments = with(timed_only(killed, 40), {"--checkpoint-every", "3"});
   kill_after_a_checkpoint(arguments, killed);
   kill_after_a_checkpoint(with(arguments, {"--resume"}), killed);
-  // Again and again, each time a little later, until one process reaches the end.
+  // The loop kills again and again, each time a little later, until one process reaches the end.
   int kills = 2;
   for (int delay_ms = 700;; delay_ms += 150) {
     Process process(noisemark_command(with(arguments, {"--resume"})));

@@ -282,7 +282,7 @@ TEST(RunByRanks, keep_the_cuts_of_a_pipeline_when_they_continue) {
   EXPECT_GE(result.protocol.resumed_at_step, 4);
   ASSERT_EQ(result.ranks.size(), 2U);
   EXPECT_EQ(result.ranks[0].blocks, 1) << "the stages were divided anew";
-  // As if the run had been killed after its last step. Ranks that share the batch continue it too.
+  // The run looks killed after its last step. Ranks that share the batch continue it too.
   fs::remove(out / "result.json");
   const Finished others = run_noisemark(with(with_checkpoints(out), {"--ranks", "2", "--resume"}));
   EXPECT_EQ(others.code, 0) << others.both();

@@ -83,7 +83,8 @@ TEST(ChildRun, has_the_environment_of_its_parent_with_what_was_set_for_it) {
 }
 
 TEST(ChildRun, that_was_killed_is_told_from_one_that_the_kernel_ended_for_want_of_memory) {
-  // As waitpid() has it on Linux: the signal in the low bits, the exit code above them.
+  // Spells a status as waitpid() does on Linux: the signal in the low bits, the exit code above
+  // them.
   const auto killed_by = [](int signal, bool ended_for_memory) {
     return end_of_child(signal, ended_for_memory);
   };

@@ -16,7 +16,7 @@ namespace noisemark::suite::test {
 [[nodiscard]] std::vector<std::string> with(std::vector<std::string> arguments,
                                             const std::vector<std::string>& more);
 
-/// Without the memory pass and the profile pass.
+/// Returns a command line without the memory pass and the profile pass.
 [[nodiscard]] std::vector<std::string> timed_only(const std::filesystem::path& out,
                                                   int64_t steps = 6);
 

@@ -160,7 +160,7 @@ TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_
   const TemporaryFolder folder;
   const RunOptions options = training_alone({});
   PlannedRun plan = plan_runs(options).front();
-  // As a program has it that was built from an edited file.
+  // The plan is that of a program that was built from an edited file.
   plan.spec.definition.train.steps = 2;
   plan.spec.definition.train.batch = 4;
   plan.spec.definition.eval.samples = 8;
@@ -225,7 +225,7 @@ RunSpec spec_of(const std::string& baseline, const std::string& precision, at::D
   return spec;
 }
 
-/// In the program's words; empty: it is taken.
+/// Returns the refusal in the program's words; empty: it is taken.
 std::string refused(const RunSpec& spec) {
   try {
     require_kernels(spec);

@@ -43,7 +43,7 @@ std::string half_budget(const SmallTraining& training) {
   return "budget:" + std::to_string((all_bytes + plan.planner->smallest_bytes()) / 2);
 }
 
-/// So that no weight is the 0 or 1 that it began with.
+/// Changes the parameters, so that no weight is the 0 or 1 that it began with.
 void perturb(const NamedTensors& parameters) {
   const at::NoGradGuard no_grad;
   at::manual_seed(11);

@@ -33,7 +33,7 @@ std::ostream& operator<<(std::ostream& to, const SmallTraining& training);
 /// same.
 [[nodiscard]] std::vector<std::string> small_sets(const std::string& net);
 
-/// As a run makes its certificate.
+/// Trains as a run does for its certificate.
 [[nodiscard]] SideBySide beside_none(const SmallTraining& training);
 
 /// A training from perturbed weights, which hide no rounding, that went on for two steps after its

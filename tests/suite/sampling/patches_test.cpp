@@ -228,7 +228,7 @@ FoundByWay evaluate_all(int64_t number) {
   return all;
 }
 
-/// So many ranks evaluate all of their ways when the first one is asked for.
+/// The ranks evaluate all of their ways when the first one is asked for.
 Found evaluated(int64_t number, const Way& way) {
   static std::map<int64_t, FoundByWay> known;
   if (!known.contains(number)) known[number] = evaluate_all(number);
@@ -290,7 +290,8 @@ TEST(PatchParallel, no_sync_keeps_what_the_others_had_in_the_last_synchronous_st
   EXPECT_GT(off(evaluated(2, normed), normed, "1", 1), 1e-4) << "norms know their own band alone";
 }
 
-/// As the job does: two pictures of float64, five evaluations, two of them synchronous.
+/// Counts for what the job does: two pictures of float64, five evaluations, two of them
+/// synchronous.
 std::string counts_by_formula(const Way& way, int64_t number) {
   const PatchElements elements = patch_elements(config_of(way.network), 2, number);
   const int64_t all = 8 * (elements.layers + elements.output);
@@ -329,7 +330,8 @@ TEST(PatchParallel, rules_for_norms_differ_in_whose_statistics_they_take) {
   EXPECT_EQ(all.size(), 4U);
 }
 
-/// By hand, for one picture of 1 x 8 x 8 and a network of one stage with four channels.
+/// The bytes are counted by hand, for one picture of 1 x 8 x 8 and a network of one stage with four
+/// channels.
 TEST(PatchBytes, of_a_small_network_are_what_one_counts_by_hand) {
   ModelConfig config;
   config.name = "lucid-unet";

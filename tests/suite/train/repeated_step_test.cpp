@@ -26,7 +26,7 @@ using test::TinySession;
 
 constexpr int64_t kSteps = 12;
 constexpr int64_t kResumedSteps = 14;
-/// On the stream that is recorded, before that.
+/// The warm-ups on the stream that is recorded, before the recording.
 constexpr int64_t kWarmUps = 3;
 constexpr int64_t kRecordingBytes = 4711;
 

@@ -3,7 +3,7 @@
 /// A test's words to the stand-in for CUPTI, and its questions.
 extern "C" {
 
-/// As it was before any call: nothing fails, nothing was called.
+/// Makes it again what it was before any call: nothing fails, nothing was called.
 void cupti_stand_in_reset();
 
 /// Makes `function` return `code` and do nothing else from now on.

@@ -122,7 +122,7 @@ int nvmlDeviceGetPerformanceState(Device device, unsigned* value) {
 int nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned* value) {
   return number(device, value, 5);
 }
-// As drivers answer for what a GPU has not got.
+// Drivers answer so for what a GPU has not got.
 int nvmlDeviceGetCurrPcieLinkWidth(Device /*device*/, unsigned* /*value*/) {
   return kNotSupported;
 }
@@ -151,7 +151,7 @@ int nvmlDeviceGetComputeMode(Device device, unsigned* value) {
   return number(device, value, 3);
 }
 
-// On a divided GPU the part that CUDA names is its instance 3.
+// The part of a divided GPU that CUDA names is its instance 3.
 int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
   *device = &the_part;
   const bool is_part = std::strcmp(uuid, "MIG-00112233-4455-6677-8899-aabbccddeeff") == 0;

@@ -3,7 +3,7 @@
 /// A test's words to the stand-in for NVML.
 extern "C" {
 
-/// As it was before any call: one whole GPU, and nothing fails.
+/// Makes it again what it was before any call: one whole GPU, and nothing fails.
 void nvml_stand_in_reset();
 
 /// Divides the GPU from now on (MIG): this process has a part of it.

@@ -89,7 +89,7 @@ class CifarNetRank : public ::testing::Test {
   at::Tensor others_;
 };
 
-/// In units of half the range; 0.05 are 6 of 255.
+/// The levels are in units of half the range; 0.05 are 6 of 255.
 TEST_F(CifarNetRank, grows_with_noise) {
   const at::Tensor z = noise(3);
   expect_to_grow([&](const at::Tensor& x, double level) { return x + z * level; },

@@ -126,7 +126,7 @@ TEST(PrecisionRecall, tell_a_lost_mode_from_a_wrong_one) {
   EXPECT_EQ(invented.recall_frac, 1);
 }
 
-/// On a line 0, 1, 2, 3, 4, ... with k = 1 every ball reaches 1 to either side, its end included;
+/// Every ball on a line 0, 1, 2, 3, 4, ... with k = 1 reaches 1 to either side, its end included;
 /// samples half way lie in balls, one at -1.5 does not.
 TEST(PrecisionRecall, follow_from_the_nearest_neighbours_on_a_line) {
   const at::Tensor real = at::linspace(0, 9, 10, doubles()).view({10, 1});

@@ -9,7 +9,7 @@ namespace noisemark::suite::inception::test {
 /// scale for the kernels, norms that are neither 1 nor 0. The same in every call.
 [[nodiscard]] const NamedTensors& random_tensors();
 
-/// As a file that no converter made.
+/// Returns the weights of a file that no converter made.
 [[nodiscard]] Weights random_weights();
 
 }  // namespace noisemark::suite::inception::test

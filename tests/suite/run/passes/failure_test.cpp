@@ -17,7 +17,7 @@
 namespace noisemark::suite {
 namespace {
 
-/// As LibTorch writes an error of CUDA.
+/// Writes an error of CUDA as LibTorch does.
 std::string cuda_text(const std::string& what) {
   return "CUDA error: " + what +
          "\nCUDA kernel errors might be asynchronously reported at some other API call, so the "

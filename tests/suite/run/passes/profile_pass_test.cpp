@@ -18,7 +18,7 @@ TEST(DevicePass, fills_its_window_with_steps_and_makes_a_few_of_long_ones) {
   EXPECT_EQ(steps_of_window(0), 3);
 }
 
-// On a CPU too, where nothing of it can be read.
+// The pass trains on a CPU too, where nothing of it can be read.
 TEST(DevicePass, trains_while_it_reads_and_gives_a_reason_for_what_it_cannot_have) {
   SessionOptions options;
   options.spec.definition = test::tiny_definition();
