@@ -64,7 +64,7 @@ class PlanWalk {
     note_asked(slot);
     const ValueId value = plan_.slots[static_cast<size_t>(slot)].value;
     Memory memory = get(value, nullptr);
-    read(value);
+    drop_reader(value);
     return memory;
   }
 
@@ -77,7 +77,7 @@ class PlanWalk {
   /// Backward is done with the slot.
   void release(SlotId slot) {
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
-    if (own.drops && !asked_[static_cast<size_t>(slot)]) read(own.value);
+    if (own.drops && !asked_[static_cast<size_t>(slot)]) drop_reader(own.value);
     for (const ValueId need : own.needs) {
       const auto at = static_cast<size_t>(need);
       if (--uses_[at] > 0) continue;
@@ -155,7 +155,7 @@ class PlanWalk {
     const std::vector<Memory> results = store_.run(recipe, inputs_of(recipe, light, local));
     if (!aside) {
       inputs_read_[static_cast<size_t>(treatment(id).recipe)] = true;
-      each_input(id, [this](ValueId input) { read(input); });
+      each_input(id, [this](ValueId input) { drop_reader(input); });
     }
     Memory wanted;
     for (size_t i = 0; i < recipe.results.size() && i < results.size(); ++i) {
@@ -197,7 +197,8 @@ class PlanWalk {
     if (reads_left_[at] > 0) cache_[at] = memory;
   }
 
-  void read(ValueId id) {
+  /// Counts one reader of the value less, and lets the value go after the last.
+  void drop_reader(ValueId id) {
     const auto at = static_cast<size_t>(id);
     if (--reads_left_[at] <= 0) cache_[at] = Memory();
     const ValueId with = treatment(id).encoded_with;
@@ -208,7 +209,7 @@ class PlanWalk {
   /// A reader does without the value. Where nobody waits for any result of its recipe, the recipe
   /// does not run in this round, and what it reads has a reader less.
   void forgo(ValueId id) {
-    read(id);
+    drop_reader(id);
     if (treatment(id).source != Source::kMadeAgain) return;
     const auto recipe = static_cast<size_t>(treatment(id).recipe);
     if (inputs_read_[recipe] || is_awaited(*plan_.recipes[recipe])) return;
