@@ -263,7 +263,7 @@ void Attributor::sweep() {
     take_point(now, allocated);
     if (next_mark == record_.marks.size() || record_.marks[next_mark].instant != instant) continue;
     const LogMark& mark = record_.marks[next_mark++];
-    if (mark.walked) result_.boundaries.push_back({mark.name, now, mark.live_bytes, 0, 0});
+    if (mark.walked) result_.boundaries.push_back({mark.name, now, mark.live_bytes, 0});
   }
 }
 
@@ -283,7 +283,6 @@ void Attributor::finish_boundaries() {
     const size_t instant = boundary.at.instant;
     for (const SavedRecord& saved : record_.saved) {
       if (saved.begin > instant || instant >= saved.end) continue;
-      ++boundary.saved_variables;
       if (lives_[saved.number].owner_at(instant) == Owner::kActivations) {
         boundary.naive_saved_bytes += saved.bytes;
       }

@@ -30,7 +30,6 @@ struct OwnedBoundary {
   OwnedInstant at;
   int64_t allocator_bytes = 0;    ///< read from the allocator itself
   int64_t naive_saved_bytes = 0;  ///< activations summed per saved variable instead of per block
-  int64_t saved_variables = 0;    ///< alive, weights included
 };
 
 /// The owner of every byte at every instant of a log.

@@ -4,7 +4,6 @@
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
 #include <numeric>
-#include <random>
 #include <stdexcept>
 #include <vector>
 
@@ -80,25 +79,6 @@ std::optional<Interval> median_interval(std::span<const double> samples, double 
   }
   if (k == 0) return std::nullopt;
   return Interval{values[k - 1], values[values.size() - k]};
-}
-
-Interval bootstrap_median_interval(std::span<const double> samples,
-                                   const BootstrapOptions& options) {
-  const std::vector<double> values = sorted(samples);
-  if (options.resamples < 1) throw std::logic_error("bootstrap: no resamples asked for");
-  std::mt19937_64 generator(options.seed);
-  std::vector<double> medians(static_cast<size_t>(options.resamples));
-  std::vector<size_t> ranks(values.size());
-  std::vector<double> resample(values.size());
-  for (double& value : medians) {
-    for (size_t& rank : ranks) rank = index_below(generator, values.size());
-    std::sort(ranks.begin(), ranks.end());
-    for (size_t i = 0; i < ranks.size(); ++i) resample[i] = values[ranks[i]];
-    value = median_of_sorted(resample);
-  }
-  std::sort(medians.begin(), medians.end());
-  const double tail = (1 - options.confidence) / 2;
-  return {quantile_of_sorted(medians, tail), quantile_of_sorted(medians, 1 - tail)};
 }
 
 }  // namespace noisemark::reports

@@ -45,12 +45,6 @@ struct BootstrapOptions {
   double confidence = 0.95;
 };
 
-/// Percentile bootstrap interval of the median (Efron 1979). Bit for bit the same on every
-/// platform: the generator is std::mt19937_64, whose sequence the standard fixes, and an index
-/// below n is the high word of draw * n.
-[[nodiscard]] Interval bootstrap_median_interval(std::span<const double> samples,
-                                                 const BootstrapOptions& options = {});
-
 /// A draw below `bound`, the same on every platform: the standard fixes the generator's sequence
 /// but not that of its distributions, so this takes the high word of draw * bound. Uniform up to a
 /// bias of bound / 2^64.

@@ -271,10 +271,6 @@ std::string classes_table(const Characterization& network) {
 
 }  // namespace
 
-std::vector<std::string> operator_classes() {
-  return {std::begin(kClasses), std::end(kClasses)};
-}
-
 std::string_view operator_class(std::string_view name) {
   const size_t prefix = name.find("::");
   const std::string_view library = name.substr(0, prefix);

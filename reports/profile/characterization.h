@@ -20,7 +20,7 @@ namespace noisemark::reports {
 struct OperatorTimes;
 
 struct ClassShare {
-  std::string name;  ///< one of operator_classes()
+  std::string name;  ///< one that operator_class() gives
   double share_frac = 0;
 };
 
@@ -32,8 +32,9 @@ struct Workload {
   std::optional<int64_t> activation_bytes;  ///< the most that lived at once
   std::string activation_missing;           ///< reason why that is not known
   double flop = 0;
-  double bytes = 0;                       ///< least bytes that its operators read and write
-  std::vector<ClassShare> classes;        ///< shares of the time of all operators, each class once
+  double bytes = 0;  ///< least bytes that its operators read and write
+  std::vector<ClassShare>
+      classes;  ///< shares of the time of all operators, each class once, "other" last
   std::vector<std::string> unclassified;  ///< operators of the class "other", by falling time
 };
 
@@ -42,9 +43,6 @@ struct Characterization {
   int64_t weight_bytes = 0;
   std::vector<Workload> workloads;
 };
-
-/// The classes in the order of tables; "other" is the last.
-[[nodiscard]] std::vector<std::string> operator_classes();
 
 /// Returns the class of an operator by its name: "aten::mkldnn_convolution" is a convolution. What
 /// is no operator of a library (views, allocations, autograd's nodes, spans) is "framework".

@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -226,7 +225,6 @@ void Loader::State::work() {
 }
 
 Batch Loader::State::next() {
-  const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex);
   const bool exhausted = slots.empty() && next_slot_step >= options.last_step;
   TORCH_CHECK(!exhausted, "the loader ends before step ", options.last_step);
@@ -240,7 +238,6 @@ Batch Loader::State::next() {
   slots.pop_front();
   lock.unlock();
   work_appeared.notify_all();
-  batch.wait_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return batch;
 }
 

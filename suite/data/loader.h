@@ -17,7 +17,6 @@ struct Batch {
   at::Tensor images;     ///< x0 [N, C, H, W], float32, in [-1, 1], flipped
   at::Tensor timesteps;  ///< t [N], int64, in [0, T)
   at::Tensor noise;      ///< [N, C, H, W], float32 standard normal
-  double wait_s = 0;     ///< time that next() waited for it
 };
 
 struct LoaderOptions {

@@ -37,9 +37,6 @@ BusyTime busy_time(const DeviceActivity& activity, int steps) {
   std::vector<BusySpan> all = activity.kernels;
   all.insert(all.end(), activity.copies.begin(), activity.copies.end());
   result.busy_s = seconds_per_step(merged_ns(std::move(all)));
-  for (const BusySpan& span : activity.kernels) {
-    result.summed_kernel_s += seconds_per_step(span.end_ns - span.begin_ns);
-  }
   result.kernels = static_cast<double>(activity.kernels.size()) / steps;
   return result;
 }

@@ -31,10 +31,9 @@ struct DeviceActivity {
 
 /// The busy time of a step. Overlapping kernels of several streams count once in what is merged.
 struct BusyTime {
-  double kernel_s = 0;         ///< at least one kernel ran
-  double busy_s = 0;           ///< at least one kernel or copy ran
-  double summed_kernel_s = 0;  ///< every kernel by itself, as if none overlapped
-  double kernels = 0;          ///< number of kernels
+  double kernel_s = 0;  ///< at least one kernel ran
+  double busy_s = 0;    ///< at least one kernel or copy ran
+  double kernels = 0;   ///< number of kernels
 };
 
 /// Length of the union. Spans may lie in any order, overlap and touch; one that ends before it

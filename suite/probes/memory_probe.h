@@ -90,7 +90,6 @@ class MemoryProbe final : public StepObserver {
   std::optional<int64_t> armed_step_;
   std::unique_ptr<memopt::AllocationLog> log_;  ///< open during the armed step
   std::vector<int> micro_batches_;              ///< ended phases of the step, by Phase
-  std::optional<int64_t> resident_file_bytes_;
   std::string resident_missing_;
   std::optional<DeviceMemoryWatch> device_memory_;  ///< watch over the armed step
   memopt::AllocationRecord record_;

@@ -20,7 +20,7 @@ class Ema {
   /// `parameters` are shared with the model; shadows start as copies.
   Ema(NamedTensors parameters, const EmaConfig& config);
 
-  /// Must be called after optimizer step number steps_taken().
+  /// Must be called after every optimizer step.
   void update();
 
   /// Returns whether update() does the same every time, so that a device can repeat it: then it is
@@ -32,7 +32,6 @@ class Ema {
   /// Shadows under the parameters' names; empty for "none". Shared: copying into them restores the
   /// average.
   [[nodiscard]] const NamedTensors& shadows() const { return shadows_; }
-  [[nodiscard]] int64_t steps_taken() const { return steps_taken_; }
   void restore_steps_taken(int64_t steps) { steps_taken_ = steps; }
 
  private:

@@ -336,10 +336,9 @@ std::vector<at::Tensor> Trainer::step_tensors() const {
   return tensors;
 }
 
-void Trainer::load_batch(StepRecord& record) {
+void Trainer::load_batch() {
   if (!loader_) start_loader();
   batch_ = loader_->next();
-  record.loader_wait_s = batch_.wait_s;
   const auto move = [&](const at::Tensor& tensor) {
     return tensor.to(options_.device, /*non_blocking=*/true);
   };
@@ -654,7 +653,7 @@ StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
     const StepCleanup cleanup(*this);
     {
       const PhaseScope phase(observers, Phase::kData);
-      load_batch(record);
+      load_batch();
     }
     // Dropout draws from torch's generator: seeded by the step, so a resumed run draws the same.
     seed_dropout();

@@ -69,7 +69,6 @@ struct StepRecord {
   int64_t step = 0;
   double loss = 0;  ///< mean over micro-batches and ranks; not finite: scaling skipped the step
   std::optional<double> grad_norm;  ///< before clipping
-  double loader_wait_s = 0;
 };
 
 /// One model in training: owns the optimizer, the average and the loader, and knows nothing of
@@ -179,7 +178,7 @@ class Trainer {
   [[nodiscard]] NamedTensors whole_optimizer_state() const;
   void take_own_pieces(const NamedTensors& whole);
   void start_loader();
-  void load_batch(StepRecord& record);
+  void load_batch();
   void halve_batch();
   void seed_dropout() const;
   void prepare(int64_t micro);

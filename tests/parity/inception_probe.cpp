@@ -49,9 +49,13 @@ at::Tensor pictures_of(const Json& request, const std::string& wanted = "picture
   throw bad_input("request", wanted, "missing", "a tensor");
 }
 
+/// The names of requests and replies, in the order of kTaps.
+constexpr std::array<std::string_view, kTaps.size()> kTapNames{"64", "192", "768", "2048",
+                                                               "logits"};
+
 Tap tap_named(const std::string& name) {
-  for (const Tap tap : kTaps) {
-    if (tap_name(tap) == name) return tap;
+  for (size_t i = 0; i < kTaps.size(); ++i) {
+    if (kTapNames.at(i) == name) return kTaps.at(i);
   }
   throw bad_input("request", "taps", name, "64, 192, 768, 2048 or logits");
 }
@@ -73,7 +77,8 @@ NamedTensors features(const Json& request) {
   const std::vector<Tap> taps = taps_of(request);
   const auto found = extractor_of(request).features(pictures_of(request), taps);
   NamedTensors reply;
-  for (size_t i = 0; i < taps.size(); ++i) reply.emplace_back(tap_name(taps[i]), found[i]);
+  for (size_t i = 0; i < taps.size(); ++i)
+    reply.emplace_back(kTapNames.at(static_cast<size_t>(taps[i])), found[i]);
   return reply;
 }
 

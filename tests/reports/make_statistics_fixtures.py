@@ -10,17 +10,6 @@ import numpy
 import scipy
 import scipy.stats
 
-from mersenne_twister import Mt19937_64
-
-
-def bootstrap(values, resamples, seed, confidence):
-    generator, ordered, n = Mt19937_64(seed), sorted(values), len(values)
-    medians = []
-    for _ in range(resamples):
-        medians.append(numpy.median([ordered[generator.below(n)] for _ in range(n)]))
-    tail = (1 - confidence) / 2
-    return [float(x) for x in numpy.quantile(medians, [tail, 1 - tail])]
-
 
 def median_interval(values, confidence):
     """SciPy's own interval of a quantile, by the same binomial order statistics."""
@@ -30,7 +19,7 @@ def median_interval(values, confidence):
     return None if numpy.isnan(low) or numpy.isnan(high) else [low, high]
 
 
-def case(name, values, resamples):
+def case(name, values):
     values = [float(x) for x in values]
     return {
         "name": name,
@@ -41,24 +30,19 @@ def case(name, values, resamples):
         "mean": float(numpy.mean(values)),
         "sd": float(numpy.std(values, ddof=1)),
         "interval": {str(c): median_interval(values, c) for c in (0.9, 0.95, 0.99)},
-        "bootstrap": {
-            "resamples": resamples,
-            "seed": 20260102,
-            "interval": bootstrap(values, resamples, 20260102, 0.95),
-        },
     }
 
 
 def main():
     generator = numpy.random.default_rng(7)
     cases = [
-        case("two", [1.5, 0.25], 50),
-        case("five", [3, 1, 4, 1, 5], 200),
-        case("six", [0.31, 0.29, 0.30, 0.35, 0.28, 0.33], 200),
-        case("ties", [1, 1, 1, 2, 2, 2, 2, 9], 200),
-        case("odd", generator.lognormal(-2, 0.1, 31), 400),
-        case("even", generator.normal(10, 1, 100), 300),
-        case("long", generator.gamma(3, 1, 501), 40),
+        case("two", [1.5, 0.25]),
+        case("five", [3, 1, 4, 1, 5]),
+        case("six", [0.31, 0.29, 0.30, 0.35, 0.28, 0.33]),
+        case("ties", [1, 1, 1, 2, 2, 2, 2, 9]),
+        case("odd", generator.lognormal(-2, 0.1, 31)),
+        case("even", generator.normal(10, 1, 100)),
+        case("long", generator.gamma(3, 1, 501)),
     ]
     versions = {"numpy": numpy.__version__, "scipy": scipy.__version__}
     json.dump({"made_with": versions, "cases": cases}, sys.stdout, indent=1)

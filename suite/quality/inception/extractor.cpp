@@ -27,8 +27,6 @@
 namespace noisemark::suite::inception {
 namespace {
 
-constexpr std::array<std::string_view, kTaps.size()> kTapNames{"64", "192", "768", "2048",
-                                                               "logits"};
 constexpr std::array<int64_t, kTaps.size()> kTapSizes{64, 192, 768, kFeatures, kClasses};
 
 size_t index_of(Tap tap) {
@@ -59,10 +57,6 @@ at::Tensor in_double(const std::map<std::string, at::Tensor>& tensors, const std
 }
 
 }  // namespace
-
-std::string_view tap_name(Tap tap) {
-  return kTapNames.at(index_of(tap));
-}
 
 int64_t tap_size(Tap tap) {
   return kTapSizes.at(index_of(tap));

@@ -29,8 +29,6 @@ enum class Tap {
 
 inline constexpr std::array<Tap, 5> kTaps{Tap::k64, Tap::k192, Tap::k768, Tap::k2048, Tap::kLogits};
 
-/// "64", "192", "768", "2048" or "logits".
-[[nodiscard]] std::string_view tap_name(Tap tap);
 /// Numbers in one picture's features.
 [[nodiscard]] int64_t tap_size(Tap tap);
 

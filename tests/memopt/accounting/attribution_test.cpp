@@ -131,7 +131,6 @@ TEST(Attribution, holds_saved_blocks_as_activations_while_a_variable_is_saved) {
   const Attribution result = attribute(script.record);
   EXPECT_EQ(result.boundaries.at(0).at.saved_bytes(), 8);
   EXPECT_EQ(result.boundaries.at(0).naive_saved_bytes, 14);
-  EXPECT_EQ(result.boundaries.at(0).saved_variables, 2);
   EXPECT_EQ(result.peak_saved_bytes, 8);
   EXPECT_EQ(result.boundaries.at(1).at.saved_bytes(), 0);
   EXPECT_EQ(result.boundaries.at(1).naive_saved_bytes, 0);

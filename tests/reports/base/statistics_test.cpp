@@ -62,32 +62,6 @@ TEST(Statistics, median_interval_equals_scipy) {
   EXPECT_GE(present, 10);
 }
 
-TEST(Statistics, bootstrap_equals_an_independent_generator_draw_for_draw) {
-  for (const Json& c : fixtures()) {
-    const auto values = c.at("values").get<std::vector<double>>();
-    const Json& expected = c.at("bootstrap");
-    const Interval interval =
-        bootstrap_median_interval(values, {expected.at("resamples"), expected.at("seed"), 0.95});
-    expect_close(interval.low, expected.at("interval").at(0), c.at("name"));
-    expect_close(interval.high, expected.at("interval").at(1), c.at("name"));
-  }
-}
-
-TEST(Statistics, bootstrap_repeats_with_the_seed_and_only_with_it) {
-  std::vector<double> values(40);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * i % 41);
-  const Interval a = bootstrap_median_interval(values, {500, 1, 0.95});
-  const Interval b = bootstrap_median_interval(values, {500, 1, 0.95});
-  EXPECT_EQ(a.low, b.low);
-  EXPECT_EQ(a.high, b.high);
-  bool differs = false;
-  for (uint64_t seed = 2; seed < 12; ++seed) {
-    const Interval c = bootstrap_median_interval(values, {500, seed, 0.95});
-    differs = differs || c.low != a.low || c.high != a.high;
-  }
-  EXPECT_TRUE(differs);
-}
-
 TEST(Statistics, refuses_what_has_no_answer) {
   const std::vector<double> none;
   const std::vector<double> one{1};
@@ -96,7 +70,6 @@ TEST(Statistics, refuses_what_has_no_answer) {
   EXPECT_THROW((void)median(bad), std::logic_error);
   EXPECT_THROW((void)quantile(one, 1.5), std::logic_error);
   EXPECT_THROW((void)standard_deviation(one), std::logic_error);
-  EXPECT_THROW((void)bootstrap_median_interval(one, {0, 0, 0.95}), std::logic_error);
   EXPECT_EQ(median_interval(one), std::nullopt);
 }
 

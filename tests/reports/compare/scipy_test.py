@@ -19,7 +19,7 @@ import probe  # noqa: E402
 try:
     import numpy
     import scipy
-    from make_statistics_fixtures import Mt19937_64
+    from mersenne_twister import Mt19937_64
     from scipy import optimize, stats
 except ImportError as missing:
     peers_required.cannot_import(missing)

@@ -57,7 +57,10 @@ TEST(OperatorClass, follows_from_the_name) {
 }
 
 TEST(OperatorClass, is_always_one_of_the_table) {
-  const std::vector<std::string> all = operator_classes();
+  Workload workload;
+  add_classes({times("aten::mm", 1)}, workload);
+  std::vector<std::string> all;
+  for (const ClassShare& one : workload.classes) all.push_back(one.name);
   EXPECT_EQ(all.back(), "other");
   for (const char* name : {"aten::mm", "aten::_foreach_mul_", "aten::zeros", "span", "aten::?"}) {
     EXPECT_NE(std::find(all.begin(), all.end(), operator_class(name)), all.end()) << name;

@@ -122,7 +122,6 @@ TEST(Loader, states_shapes_types_and_ranges) {
     EXPECT_EQ(batch.noise.sizes(), batch.images.sizes());
     EXPECT_EQ(batch.images.scalar_type(), at::kFloat);
     EXPECT_EQ(batch.timesteps.scalar_type(), at::kLong);
-    EXPECT_GE(batch.wait_s, 0);
     for (int64_t i = 0; i < 12; ++i) seen.at(batch.timesteps[i].item<int64_t>()) = true;
   }
   // 240 draws of 50 values: a given value is missed with probability 0.8 %, half of them never.

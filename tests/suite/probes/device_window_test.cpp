@@ -45,7 +45,6 @@ TEST(BusyTime, is_per_step_and_tells_kernels_from_copies) {
   // Whole half seconds are exact in binary.
   EXPECT_DOUBLE_EQ(busy.kernel_s, 1);
   EXPECT_DOUBLE_EQ(busy.busy_s, 2);
-  EXPECT_DOUBLE_EQ(busy.summed_kernel_s, 1.25);
   EXPECT_DOUBLE_EQ(busy.kernels, 1);
 }
 
@@ -88,7 +87,7 @@ WindowWork twenty_steps() {
   WindowWork work;
   work.steps = 20;
   work.images = 2560;
-  work.busy = BusyTime{0.4, 0.45, 0.5, 300};
+  work.busy = BusyTime{0.4, 0.45, 300};
   work.flop = 2e15;
   work.peak_flop_per_s = 800e12;
   return work;

@@ -60,9 +60,8 @@ TEST(InceptionNetwork, is_within_1e_4_of_float64_everywhere) {
   const auto exact = full.forward(network_input(picture, Resize::kTf1Bilinear, at::kDouble), kTaps);
   for (size_t i = 0; i < kTaps.size(); ++i) {
     ASSERT_EQ(features[i].sizes(), at::IntArrayRef({1, tap_size(kTaps[i])}));
-    EXPECT_LT(largest_difference(features[i].to(at::kDouble), exact[i]), 1e-4)
-        << tap_name(kTaps[i]);
-    EXPECT_GT(exact[i].std().item<double>(), 0.05) << tap_name(kTaps[i]);
+    EXPECT_LT(largest_difference(features[i].to(at::kDouble), exact[i]), 1e-4) << "tap " << i;
+    EXPECT_GT(exact[i].std().item<double>(), 0.05) << "tap " << i;
   }
 }
 
