@@ -32,9 +32,8 @@ struct Workload {
   std::optional<int64_t> activation_bytes;  ///< the most that lived at once
   std::string activation_missing;           ///< reason why that is not known
   double flop = 0;
-  double bytes = 0;  ///< least bytes that its operators read and write
-  std::vector<ClassShare>
-      classes;  ///< shares of the time of all operators, each class once, "other" last
+  double bytes = 0;                 ///< least bytes that its operators read and write
+  std::vector<ClassShare> classes;  ///< shares of all operators' time, each once, "other" last
   std::vector<std::string> unclassified;  ///< operators of the class "other", by falling time
 };
 

@@ -69,20 +69,21 @@ std::string waiting_words(const Profile& profile) {
                      format_percent(1 - busy));
 }
 
-/// Baselines that execute operators of these classes otherwise (baselines/baseline.h), and the
-/// precisions that they have kernels for (suite/config/definition.h).
+/// A baseline that executes operators of these classes otherwise (baselines/baseline.h).
 struct Execution {
   std::string_view baseline;
   std::string_view operators;
   std::string_view classes[2];
-  std::string_view precisions;  ///< empty: all
+  bool (*takes)(std::string_view precision);
 };
-constexpr Execution kExecutions[] = {
-    {"channels-last", "convolutions", {"convolution", "convolution"}, ""},
-    {"fused",
-     "normalizations and activation functions",
-     {"normalization", "activation function"},
-     "fp32 tf32 bf16"}};
+constexpr Execution kExecutions[] = {{"channels-last",
+                                      "convolutions",
+                                      {"convolution", "convolution"},
+                                      [](std::string_view) { return true; }},
+                                     {"fused",
+                                      "normalizations and activation functions",
+                                      {"normalization", "activation function"},
+                                      has_fused_kernels}};
 
 /// This is a share of a step; what less can win would drown in noise.
 constexpr double kLeastToWin = 0.01;
@@ -163,9 +164,8 @@ std::vector<Proposal> proposals(const Profile& profile) {
   std::vector<Proposal> made;
   if (!has_roofline(profile)) return made;
   for (const Execution& execution : kExecutions) {
-    const bool takes_precision = execution.precisions.empty() ||
-                                 execution.precisions.find(profile.precision) != std::string::npos;
-    if (has_word(profile.baseline, execution.baseline) || !takes_precision) continue;
+    if (has_word(profile.baseline, execution.baseline) || !execution.takes(profile.precision))
+      continue;
     made.push_back(proposal_of(execution, profile));
   }
   std::erase_if(made, [](const Proposal& p) { return p.beyond_frac() < kLeastToWin; });

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -10,6 +12,14 @@
 #include "reports/result/result.h"
 
 namespace noisemark::reports {
+
+/// The precisions that the baseline `fused` has kernels for.
+inline constexpr std::array<std::string_view, 3> kFusedPrecisions{"fp32", "tf32", "bf16"};
+
+[[nodiscard]] constexpr bool has_fused_kernels(std::string_view precision) {
+  return std::find(kFusedPrecisions.begin(), kFusedPrecisions.end(), precision) !=
+         kFusedPrecisions.end();
+}
 
 /// Another baseline that a step may be tried under, with the time of the operators that it executes
 /// otherwise.

@@ -214,7 +214,8 @@ constexpr std::array kRows{
     Row{{kSample, "batch", "B", "samples that go through the network together", "16", 1},
         at<&Options::batch>},
 
-    Row{{kFid, "extractor", "NAME", "maker of the images' features: pixels, cifarnet or inception"},
+    Row{{kFid, "extractor", "NAME", "maker of the images' features", "", 0, false,
+         [] { return Texts(kExtractors.begin(), kExtractors.end()); }},
         at<&Options::extractor>},
     Row{{kFid, "weights", "FILE", "weights of the extractor inception",
          "the file in the folder of --data"},

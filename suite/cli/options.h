@@ -8,6 +8,7 @@
 
 #include "reports/compare/comparison.h"
 #include "suite/ab/measure.h"
+#include "suite/config/definition.h"
 #include "suite/quality/distance/measures.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/options.h"
@@ -77,7 +78,7 @@ struct Options {
   int64_t patch_parallel = 1;
   std::string patch_mode = "displaced";
   int64_t patch_warmup = PatchOptions{}.warmup;
-  std::string extractor = "pixels";
+  std::string extractor{kExtractors.front()};
   std::string resize;
   std::optional<double> max;
   std::optional<double> min;

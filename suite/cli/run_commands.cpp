@@ -17,6 +17,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/streams.h"
+#include "reports/profile/limit.h"
 #include "suite/cli/arguments.h"
 #include "suite/config/keys.h"
 #include "suite/environment/environment.h"
@@ -180,7 +181,7 @@ constexpr int64_t kBatch = 16;
 RunOptions with_baseline(RunOptions options) {
   const bool fused_takes =
       std::any_of(kPrecisions.begin(), kPrecisions.end(), [&](const PrecisionName& row) {
-        return row.is_fused && !row.needs_cuda &&
+        return reports::has_fused_kernels(row.name) && !row.needs_cuda &&
                (options.precision.empty() || options.precision == row.name);
       });
   if (options.baselines.empty() && fused_takes && parse_device(options.device).is_cpu()) {

@@ -34,16 +34,20 @@ inline constexpr std::array<SuiteName, 3> kSuiteNames{{
 struct PrecisionName {
   std::string_view name;
   bool needs_cuda = false;
-  bool is_fused = false;  ///< the baseline `fused` has kernels for it
 };
 /// The first is the default.
 inline constexpr std::array<PrecisionName, 5> kPrecisions{{
-    {.name = "fp32", .is_fused = true},
-    {.name = "tf32", .needs_cuda = true, .is_fused = true},
-    {.name = "bf16", .is_fused = true},
+    {.name = "fp32"},
+    {.name = "tf32", .needs_cuda = true},
+    {.name = "bf16"},
     {.name = "fp16", .needs_cuda = true},
     {.name = "fp64"},
 }};
+
+/// The makers of the features by which distances are taken, the default first: the image itself, a
+/// small network of ours for CIFAR-10, and the network of FID, of weights that the user supplies.
+/// suite/quality/features.cpp makes each. The distances of the first two are no FID.
+inline constexpr std::array<std::string_view, 3> kExtractors{"pixels", "cifarnet", "inception"};
 
 /// The names in a table such as these.
 template <class Table>
@@ -156,7 +160,7 @@ struct QualityConfig {
   double kid_margin = 0.0;  ///< a difference
   double cifarnet_distance_margin = 0.0;
   double gradient_error_max = 0.0;  ///< bound of |g - g0| / |g0| over all gradients; 0: its mode's
-  std::string extractor = "any";    ///< "pixels", "cifarnet" or "inception", for distances
+  std::string extractor = "any";    ///< one of kExtractors, for distances
   std::string resize = "tf1-bilinear";  ///< or "bilinear", of the extractor inception
   std::string reference = "any";        ///< reference of distances: a name without folders, or the
                                         ///< SHA-256 of moments

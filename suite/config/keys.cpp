@@ -51,6 +51,9 @@ constexpr Accepted any_name_in(const Table& table) {
   for (size_t i = 0; i < table.size(); ++i) accepted.choices[i] = table[i].name;
   return accepted;
 }
+constexpr Accepted any_or(const std::array<std::string_view, 3>& names) {
+  return one_of("any", names[0], names[1], names[2]);
+}
 
 constexpr Condition kAlways{};
 constexpr Condition kLucid{"model.name", {"lucid-unet"}};
@@ -278,9 +281,8 @@ constexpr Key kKeys[] = {
      at_least(0), kAlways, S::kLocked, false,
      "largest relative error of a lossy mode's gradient in one step; 0: by the mode's codec",
      kLater},
-    {"quality", "extractor", in<&D::quality, &QualityConfig::extractor>,
-     one_of("any", "pixels", "cifarnet", "inception"), kAlways, S::kLocked, false,
-     "what a distance of samples must be made with to count", kLater},
+    {"quality", "extractor", in<&D::quality, &QualityConfig::extractor>, any_or(kExtractors),
+     kAlways, S::kLocked, false, "what a distance of samples must be made with to count", kLater},
     {"quality", "resize", in<&D::quality, &QualityConfig::resize>,
      one_of("tf1-bilinear", "bilinear"), kInception, S::kLocked, false, "the same of the resize"},
     {"quality", "reference", in<&D::quality, &QualityConfig::reference>, kAny, kAlways, S::kLocked,

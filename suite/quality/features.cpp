@@ -12,6 +12,7 @@
 #include "reports/base/error.h"
 #include "reports/base/json.h"
 #include "reports/base/sha256.h"
+#include "suite/config/definition.h"
 #include "suite/quality/cifarnet/network.h"
 #include "suite/quality/inception/extractor.h"
 
@@ -32,12 +33,9 @@ constexpr std::array kInfoFields{
     InfoField{"provenance", &ExtractorInfo::provenance},
 };
 
-constexpr std::array kExtractors{
-    ExtractorEntry{"pixels", "the picture itself; its distance is no FID", make_pixels},
-    ExtractorEntry{"cifarnet", "a small network of ours for CIFAR-10; its distance is no FID",
-                   make_cifarnet},
-    ExtractorEntry{"inception", "the network of FID, of weights that you supply", make_inception},
-};
+/// The makers in the order of kExtractors.
+constexpr std::array kMakers{make_pixels, make_cifarnet, make_inception};
+static_assert(kMakers.size() == kExtractors.size(), "there is an extractor that nobody makes");
 
 class Pixels final : public FeatureExtractor {
  public:
@@ -85,17 +83,12 @@ ExtractorInfo parse_extractor(std::string_view text, const std::string& where) {
   return info;
 }
 
-std::span<const ExtractorEntry> extractors() {
-  return kExtractors;
-}
-
 std::unique_ptr<FeatureExtractor> make_extractor(const std::string& name,
                                                  const ExtractorOptions& options) {
-  std::vector<std::string> names;
-  for (const ExtractorEntry& entry : extractors()) {
-    if (entry.name == name) return entry.make(options);
-    names.emplace_back(entry.name);
+  for (size_t i = 0; i < kExtractors.size(); ++i) {
+    if (kExtractors.at(i) == name) return kMakers.at(i)(options);
   }
+  const std::vector<std::string> names(kExtractors.begin(), kExtractors.end());
   throw bad_input("--extractor", "", name, reports::accepted_names(name, names));
 }
 

@@ -4,7 +4,6 @@
 #include <c10/core/Device.h>
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -49,18 +48,9 @@ struct ExtractorOptions {
   at::Device device = at::kCPU;
 };
 
-struct ExtractorEntry {
-  std::string_view name;
-  std::string_view summary;  ///< one line for the help
-  /// Throws Error: exit code 2 for options that it has no use for or weights that are not its own,
-  /// exit code 77 where weights are needed and none are given, saying where they come from.
-  std::unique_ptr<FeatureExtractor> (*make)(const ExtractorOptions& options);
-};
-
-/// Every extractor, the default first. A new one is one line here.
-[[nodiscard]] std::span<const ExtractorEntry> extractors();
-
-/// Throws Error, exit code 2, with the nearest name, and as the entry's `make`.
+/// Makes one of kExtractors (suite/config/definition.h). Throws Error: exit code 2 for another
+/// name, with the nearest, for options that it has no use for or weights that are not its own; exit
+/// code 77 where weights are needed and none are given, saying where they come from.
 [[nodiscard]] std::unique_ptr<FeatureExtractor> make_extractor(const std::string& name,
                                                                const ExtractorOptions& options);
 

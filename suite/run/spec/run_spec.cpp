@@ -1,9 +1,10 @@
 #include "suite/run/spec/run_spec.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
 
 #include "baselines/device_parts.h"
 #include "reports/base/error.h"
+#include "reports/profile/limit.h"
 
 namespace noisemark::suite {
 namespace {
@@ -47,14 +48,12 @@ std::string variant_label(const RunSpec& spec) {
 void require_kernels(const RunSpec& spec) {
   require_gpu(spec);
   if (!spec.baseline.execution.fused) return;
-  const bool has_kernels =
-      std::any_of(kPrecisions.begin(), kPrecisions.end(), [&](const PrecisionName& precision) {
-        return precision.is_fused && precision.name == spec.precision.name;
-      });
+  const bool has_kernels = reports::has_fused_kernels(spec.precision.name);
   if (has_kernels && baselines::find_norm_device(spec.device) != nullptr) return;
   throw bad_input("--baseline", "",
                   spec.baseline.name + " in " + spec.precision.name + " on " + spec.device.str(),
-                  "fused takes the CPU or CUDA, fp32, tf32 or bf16");
+                  fmt::format("fused takes the CPU or CUDA, in {}",
+                              fmt::join(reports::kFusedPrecisions, ", ")));
 }
 
 }  // namespace noisemark::suite

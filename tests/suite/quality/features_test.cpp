@@ -11,6 +11,7 @@
 #include <string>
 
 #include "reports/base/sha256.h"
+#include "suite/config/definition.h"
 #include "suite/data/image_file.h"
 #include "suite/io/safetensors.h"
 #include "suite/quality/cifarnet/network.h"
@@ -47,10 +48,11 @@ TEST(Features, of_pixels_have_no_use_for_weights_or_a_resize) {
 }
 
 TEST(Features, have_extractors_of_different_names_and_the_nearest_for_another) {
-  std::set<std::string_view> names;
-  for (const ExtractorEntry& entry : extractors()) EXPECT_TRUE(names.insert(entry.name).second);
+  const std::set<std::string_view> names(kExtractors.begin(), kExtractors.end());
   EXPECT_EQ(names, (std::set<std::string_view>{"cifarnet", "inception", "pixels"}));
-  EXPECT_EQ(extractors().front().name, "pixels");
+  for (const char* name : {"pixels", "cifarnet"}) {
+    EXPECT_EQ(make_extractor(name, {})->info().name, name);
+  }
   const auto [code, message] = outcome([] { (void)make_extractor("pixel", {}); });
   EXPECT_EQ(code, ExitCode::kBadInput);
   EXPECT_NE(message.find("nearest \"pixels\""), std::string::npos) << message;

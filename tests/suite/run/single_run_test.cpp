@@ -244,9 +244,10 @@ TEST(Plan, refuses_fused_kernels_where_there_are_none) {
     EXPECT_EQ(refused(spec_of("plain", precision, gpu)), "");
     EXPECT_EQ(refused(spec_of("fused+channels-last", precision, gpu)).empty(), built_for_gpus);
   }
-  EXPECT_EQ(refused(spec_of("fused+channels-last", "fp16", gpu)),
-            "--baseline: fused+channels-last in fp16 on cuda:0 (fused takes the CPU or CUDA, fp32, "
-            "tf32 or bf16)");
+  EXPECT_EQ(
+      refused(spec_of("fused+channels-last", "fp16", gpu)),
+      "--baseline: fused+channels-last in fp16 on cuda:0 (fused takes the CPU or CUDA, in fp32, "
+      "tf32, bf16)");
   EXPECT_EQ(refused(spec_of("plain", "fp64", at::kCPU)), "");
   EXPECT_NE(refused(spec_of("fused", "fp64", at::kCPU)), "");
 }
