@@ -28,8 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
-
 void render(const fs::path& folder, const Result& result, const std::string& result_sha256,
             std::vector<Finding>& unread) {
   const Plots plots = write_plots(folder, result);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/base/fields.h"
@@ -35,6 +36,9 @@ void write_run_folder(const std::filesystem::path& folder, const Result& result)
 /// result.json alone, where there is no room for its report; one of another result does not stay.
 /// Throws Error (cannot write).
 void write_result_alone(const std::filesystem::path& folder, const Result& result);
+
+/// The schema of suite.json, which it names in its first line.
+inline constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
 
 /// The part of a suite that a folder has.
 struct SuitePart {

@@ -19,7 +19,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::string_view kPrefix = ":::MLLOG ";
 constexpr std::array kTypes{
     std::pair<EventType, std::string_view>{EventType::kIntervalStart, "INTERVAL_START"},
     std::pair<EventType, std::string_view>{EventType::kIntervalEnd, "INTERVAL_END"},
@@ -182,7 +181,8 @@ std::string event_line(const Event& event) {
   line["value"] = to_json_value(written.value);
   line["metadata"] = OrderedJson::object();
   for (const auto& [key, value] : written.metadata) line["metadata"][key] = to_json_value(value);
-  return std::string(kPrefix) + line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return std::string(kEventPrefix) +
+         line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 EventWriter::EventWriter(const std::filesystem::path& path, bool resume, Clock clock)
@@ -229,9 +229,9 @@ std::vector<Event> read_events(std::string_view text, const std::string& where) 
     const size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     const std::string place = where + ":" + std::to_string(number);
-    const size_t prefix = line.find(kPrefix);
+    const size_t prefix = line.find(kEventPrefix);
     if (prefix != std::string_view::npos) {
-      events.push_back(parse_event(line.substr(prefix + kPrefix.size()), place));
+      events.push_back(parse_event(line.substr(prefix + kEventPrefix.size()), place));
     }
     if (end == std::string_view::npos) break;
     text.remove_prefix(end + 1);

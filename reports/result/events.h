@@ -16,6 +16,9 @@
 /// "metadata": ..}`), prefix included, so that its parsers read our files as they are.
 namespace noisemark::reports {
 
+/// Begins every line.
+inline constexpr std::string_view kEventPrefix = ":::MLLOG ";
+
 enum class EventType { kIntervalStart, kIntervalEnd, kPointInTime };
 
 using EventValue = std::variant<std::monostate, bool, int64_t, double, std::string>;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "reports/ab/ab_fields.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
@@ -27,6 +28,10 @@
 #include "reports/render/plot.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
+#include "reports/result/events.h"
+#include "reports/result/result_fields.h"
+#include "reports/seeds/distance_file.h"
+#include "reports/seeds/study_fields.h"
 #include "suite/cli/arguments.h"
 #include "suite/io/numpy.h"
 #include "suite/run/folder/output_folder.h"
@@ -59,14 +64,14 @@ constexpr std::array kFoldersOfRun = {"plots", "distances"};
 constexpr std::array kFolderOfPlots = {"plots"};
 constexpr std::array kFolderOfPictures = {"pictures"};
 constexpr std::array<Keeping, 8> kKeepings = {{
-    {"result.json", "noisemark.result", kRunFiles, kFoldersOfRun},
-    {"events.mlog", ":::MLLOG", kRunFiles, kFolderOfPlots},
-    {"suite.json", "noisemark.suite", kSuiteFiles},
-    {"quality.json", "noisemark.quality", kQualityFiles},
-    {"sampling.json", "noisemark.sampling", kSamplingFiles, kFolderOfPictures},
-    {reports::kProfileFile, "noisemark.profile", kProfileFiles, kFolderOfPlots},
-    {"ab.json", "noisemark.ab", kAbFiles},
-    {"calibration.json", "noisemark.calibration", kCalibrationFiles},
+    {"result.json", reports::json::kResultDocument.name, kRunFiles, kFoldersOfRun},
+    {"events.mlog", reports::kEventPrefix, kRunFiles, kFolderOfPlots},
+    {"suite.json", reports::kSuiteSchema, kSuiteFiles},
+    {"quality.json", reports::json::kQualityDocument.name, kQualityFiles},
+    {"sampling.json", reports::json::kSamplingDocument.name, kSamplingFiles, kFolderOfPictures},
+    {reports::kProfileFile, reports::json::kProfileDocument.name, kProfileFiles, kFolderOfPlots},
+    {"ab.json", reports::json::kAbDocument.name, kAbFiles},
+    {"calibration.json", reports::json::kCalibrationDocument.name, kCalibrationFiles},
 }};
 
 constexpr uint32_t kWriteOtherThings =
