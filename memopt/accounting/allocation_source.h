@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "memopt/accounting/owner.h"
@@ -76,16 +78,34 @@ class AllocationSource {
 class HighMark {
  public:
   /// Reads from now on. The source must outlive it.
-  explicit HighMark(AllocationSource& source);
-  ~HighMark();
+  explicit HighMark(AllocationSource& source) : source_(source) {
+    const std::lock_guard lock(source_.marks_mutex_);
+    // The level from before belongs to the other readers alone.
+    tell_readers();
+    source_.marks_.push_back(&seen_bytes_);
+  }
+  ~HighMark() {
+    const std::lock_guard lock(source_.marks_mutex_);
+    std::erase(source_.marks_, &seen_bytes_);
+  }
   HighMark(const HighMark&) = delete;
   HighMark& operator=(const HighMark&) = delete;
 
   [[nodiscard]] int64_t live_bytes() const { return source_.live_bytes(); }
   /// The most since it was last asked, or since it was made.
-  [[nodiscard]] int64_t take();
+  [[nodiscard]] int64_t take() {
+    const std::lock_guard lock(source_.marks_mutex_);
+    tell_readers();
+    return std::exchange(seen_bytes_, 0);
+  }
 
  private:
+  /// Tells all readers of a level that one of them takes.
+  void tell_readers() {
+    const int64_t high_bytes = source_.take_high_bytes();
+    for (int64_t* mark : source_.marks_) *mark = std::max(*mark, high_bytes);
+  }
+
   AllocationSource& source_;
   int64_t seen_bytes_ = 0;  ///< in what other readers took; guarded by the source
 };

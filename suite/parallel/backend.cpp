@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "suite/parallel/counted.h"
-
 namespace noisemark::suite {
 
 void Seen::settle() {

@@ -7,8 +7,6 @@
 #define USE_C10D_NCCL
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
-
-#include "suite/parallel/counted.h"
 #endif
 
 namespace noisemark::suite {
