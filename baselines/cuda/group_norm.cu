@@ -412,38 +412,33 @@ unsigned blocks_of(const GroupNorm<T>& job) {
   return static_cast<unsigned>(job.shape.samples * job.tasks_per_sample());
 }
 
+/// Holds a kernel for runs that fill packs, and one for others.
 template <typename T>
-void forward(const GroupNorm<T>& job) {
+struct Widths {
+  void (*packs)(GroupNorm<T> job);
+  void (*elements)(GroupNorm<T> job);
+};
+
+/// Starts the kernel that suits the memory of the job.
+template <typename T>
+void launch(const GroupNorm<T>& job, const Widths<T>& pixels, const Widths<T>& planes) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  const unsigned blocks = blocks_of(job);
-  const bool wide = fills_packs(job);
-  if (job.shape.channels_last && wide) {
-    forward_pixels<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
-  } else if (job.shape.channels_last) {
-    forward_pixels<T, 1><<<blocks, kThreads, 0, stream>>>(job);
-  } else if (wide) {
-    forward_planes<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
-  } else {
-    forward_planes<T, 1><<<blocks, kThreads, 0, stream>>>(job);
-  }
+  const Widths<T>& kernels = job.shape.channels_last ? pixels : planes;
+  const auto kernel = fills_packs(job) ? kernels.packs : kernels.elements;
+  kernel<<<blocks_of(job), kThreads, 0, stream>>>(job);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 template <typename T>
+void forward(const GroupNorm<T>& job) {
+  launch<T>(job, {forward_pixels<T, kWide<T>>, forward_pixels<T, 1>},
+            {forward_planes<T, kWide<T>>, forward_planes<T, 1>});
+}
+
+template <typename T>
 void backward(const GroupNorm<T>& job) {
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  const unsigned blocks = blocks_of(job);
-  const bool wide = fills_packs(job);
-  if (job.shape.channels_last && wide) {
-    backward_pixels<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
-  } else if (job.shape.channels_last) {
-    backward_pixels<T, 1><<<blocks, kThreads, 0, stream>>>(job);
-  } else if (wide) {
-    backward_planes<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
-  } else {
-    backward_planes<T, 1><<<blocks, kThreads, 0, stream>>>(job);
-  }
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  launch<T>(job, {backward_pixels<T, kWide<T>>, backward_pixels<T, 1>},
+            {backward_planes<T, kWide<T>>, backward_planes<T, 1>});
 }
 
 }  // namespace

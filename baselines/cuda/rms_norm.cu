@@ -280,46 +280,29 @@ unsigned blocks_of(const RmsNorm<T>& job) {
   return static_cast<unsigned>(job.shape.samples * job.tasks_per_sample());
 }
 
+/// Starts the kernel for planes, or for pixels that fill packs, or for other pixels.
+template <typename T, typename Kernel>
+void launch(const RmsNorm<T>& job, Kernel planes, Kernel packs, Kernel pixels) {
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  const Kernel kernel = !job.shape.channels_last ? planes : fills_packs(job) ? packs : pixels;
+  kernel<<<blocks_of(job), kThreads, 0, stream>>>(job);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 template <typename T>
 void forward(const RmsNorm<T>& job) {
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  const unsigned blocks = blocks_of(job);
-  if (!job.shape.channels_last) {
-    forward_planes<T><<<blocks, kThreads, 0, stream>>>(job);
-  } else if (fills_packs(job)) {
-    forward_pixels<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
-  } else {
-    forward_pixels<T, 1><<<blocks, kThreads, 0, stream>>>(job);
-  }
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  launch(job, forward_planes<T>, forward_pixels<T, kWide<T>>, forward_pixels<T, 1>);
 }
 
 template <typename T>
 void from_statistics(const RmsNorm<T>& job) {
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  const unsigned blocks = blocks_of(job);
-  if (!job.shape.channels_last) {
-    planes_from_statistics<T><<<blocks, kThreads, 0, stream>>>(job);
-  } else if (fills_packs(job)) {
-    pixels_from_statistics<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
-  } else {
-    pixels_from_statistics<T, 1><<<blocks, kThreads, 0, stream>>>(job);
-  }
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  launch(job, planes_from_statistics<T>, pixels_from_statistics<T, kWide<T>>,
+         pixels_from_statistics<T, 1>);
 }
 
 template <typename T>
 void backward(const RmsNorm<T>& job) {
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  const unsigned blocks = blocks_of(job);
-  if (!job.shape.channels_last) {
-    backward_planes<T><<<blocks, kThreads, 0, stream>>>(job);
-  } else if (fills_packs(job)) {
-    backward_pixels<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
-  } else {
-    backward_pixels<T, 1><<<blocks, kThreads, 0, stream>>>(job);
-  }
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  launch(job, backward_planes<T>, backward_pixels<T, kWide<T>>, backward_pixels<T, 1>);
 }
 
 }  // namespace
