@@ -1,53 +1,12 @@
 #include "baselines/kernels/attention.h"
 #include "baselines/kernels/group_norm.h"
 #include "baselines/kernels/rms_norm.h"
+#include "memopt/device/cpu_level.h"
 
 namespace noisemark::baselines::kernels {
 
-namespace level_default {
-extern const AttentionKernels kAttention;
-extern const GroupNormKernels kGroupNorm;
-extern const RmsNormKernels kRmsNorm;
-}  // namespace level_default
-
-#ifdef NOISEMARK_X86_LEVELS
-namespace level_avx2 {
-extern const AttentionKernels kAttention;
-extern const GroupNormKernels kGroupNorm;
-extern const RmsNormKernels kRmsNorm;
-}  // namespace level_avx2
-namespace level_avx512 {
-extern const AttentionKernels kAttention;
-extern const GroupNormKernels kGroupNorm;
-extern const RmsNormKernels kRmsNorm;
-}  // namespace level_avx512
-#endif
-
-const AttentionKernels& attention_kernels(Level level) {
-#ifdef NOISEMARK_X86_LEVELS
-  if (level == Level::kAvx512) return level_avx512::kAttention;
-  if (level == Level::kAvx2) return level_avx2::kAttention;
-#endif
-  (void)level;
-  return level_default::kAttention;
-}
-
-const GroupNormKernels& group_norm_kernels(Level level) {
-#ifdef NOISEMARK_X86_LEVELS
-  if (level == Level::kAvx512) return level_avx512::kGroupNorm;
-  if (level == Level::kAvx2) return level_avx2::kGroupNorm;
-#endif
-  (void)level;
-  return level_default::kGroupNorm;
-}
-
-const RmsNormKernels& rms_norm_kernels(Level level) {
-#ifdef NOISEMARK_X86_LEVELS
-  if (level == Level::kAvx512) return level_avx512::kRmsNorm;
-  if (level == Level::kAvx2) return level_avx2::kRmsNorm;
-#endif
-  (void)level;
-  return level_default::kRmsNorm;
-}
+NOISEMARK_CHOOSE_KERNELS(AttentionKernels, kAttention, attention_kernels)
+NOISEMARK_CHOOSE_KERNELS(GroupNormKernels, kGroupNorm, group_norm_kernels)
+NOISEMARK_CHOOSE_KERNELS(RmsNormKernels, kRmsNorm, rms_norm_kernels)
 
 }  // namespace noisemark::baselines::kernels
