@@ -88,14 +88,13 @@ std::string share_cell(const NamedResult& named, const Share& share, Missing& mi
   return kNotMeasured;
 }
 
-/// Owners that hold anything at the peak of any run, in the order of the first that names them.
 int64_t bytes_at_peak(const Result& result, const std::string& owner) {
   const auto bytes = result.memory.peak.by_category.find(owner);
   return bytes == result.memory.peak.by_category.end() ? 0 : bytes->second;
 }
 
-/// Returns the owners that hold a byte at a peak, each with the largest share of a peak that it
-/// has.
+/// Returns the owners that hold a byte at a peak, in the order of the first run that names them,
+/// each with the largest share of a peak that it has.
 std::vector<std::pair<std::string, double>> owners_at_peak(
     const std::vector<NamedResult>& results) {
   std::vector<std::pair<std::string, double>> owners;
