@@ -229,7 +229,7 @@ class TensorAside {
  public:
   explicit TensorAside(const at::Tensor& tensor)
       : tensor_(tensor), before_(tensor.tensor_data().clone()), version_(tensor._version()) {}
-  /// By its bits, which a hook may change past the version.
+  /// Looks at its bits too, which a hook may change past the version.
   [[nodiscard]] bool written() const {
     return tensor_._version() != version_ || !same_bits(tensor_.tensor_data(), before_);
   }
