@@ -44,6 +44,43 @@ uint64_t digest_of_list(at::IntArrayRef list) {
   return digest;
 }
 
+uint64_t digest_of_parts(const CallParts& parts) {
+  uint64_t digest = parts.size();
+  for (const uint64_t part : parts) digest = mixed(digest, part);
+  return digest;
+}
+
+/// Returns a part that is not taken for one that varies.
+uint64_t part_of(uint64_t digest) {
+  return digest == kVaries ? 1 : digest;
+}
+
+/// The part of its memory that a tensor is.
+uint64_t place_of(const at::Tensor& tensor) {
+  if (form_of(tensor) == MemoryForm::kOther) return static_cast<uint64_t>(tensor.layout());
+  uint64_t digest = mixed(digest_of_list(tensor.sizes()), digest_of_list(tensor.strides()));
+  digest = mixed(digest, static_cast<uint64_t>(tensor.storage_offset()));
+  return mixed(digest, static_cast<uint64_t>(tensor.scalar_type()));
+}
+
+/// The parts of the writes to one memory that are told apart. The last stands for all that follow.
+constexpr size_t kMostParts = 256;
+
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Node;
+
+bool is_leaf(const Node& node) {
+  return typeid(node) == typeid(AccumulateGrad);
+}
+
+/// Autocast makes the cast of a parameter once and keeps it, perhaps for several passes: whoever
+/// reads it reads the parameter.
+const Node& behind_cast(const Node& node) {
+  if (!is_cast(node) || node.num_outputs() != 1) return node;
+  const Node* source = node.next_edge(0).function.get();
+  return source != nullptr && is_leaf(*source) ? *source : node;
+}
+
 /// Operators that make no node of autograd: those that a kernel calls, and those without history.
 bool makes_no_node() {
   return !c10::GradMode::is_enabled() || below_autograd();
@@ -61,7 +98,8 @@ CallWatch::CallWatch(const StepGraph& graph) : first_sequence_(at::sequence_numb
   for (const RecordedValue& value : graph.values) {
     const at::Tensor& tensor = value.model_tensor;
     if (value.origin != RecordedValue::Origin::kModel || !tensor.has_storage()) continue;
-    model_.emplace(tensor.storage().unsafeGetStorageImpl(), tensor._version());
+    model_[tensor.storage().unsafeGetStorageImpl()].emplace(tensor.storage_offset(),
+                                                            tensor._version());
   }
   outer_ = std::exchange(innermost_, this);
   add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
@@ -79,9 +117,10 @@ void CallWatch::stop() {
   if (innermost_ == nullptr) remove_operator_callback(&on_begin);
 }
 
-uint64_t CallWatch::call_of(uint64_t sequence) const {
+const CallParts& CallWatch::call_of(uint64_t sequence) const {
+  static const CallParts not_seen;
   const uint64_t index = sequence - first_sequence_;
-  return sequence >= first_sequence_ && index < calls_.size() ? calls_[index] : 0;
+  return sequence >= first_sequence_ && index < calls_.size() ? calls_[index] : not_seen;
 }
 
 std::unique_ptr<at::ObserverContext> CallWatch::on_begin(const at::RecordFunction& function) {
@@ -107,12 +146,14 @@ void CallWatch::note(const at::RecordFunction& function) {
   const uint64_t sequence = at::sequence_number::peek();
   if (sequence < first_sequence_) return;
   const uint64_t index = sequence - first_sequence_;
-  if (index >= calls_.size()) calls_.resize(index + 1, 0);
-  uint64_t digest = digest_of_text(function.name());
+  if (index >= calls_.size()) calls_.resize(index + 1);
+  CallParts& call = calls_[index];
+  call.reserve(1 + 2 * function.inputs().size());
+  call.assign(1, part_of(digest_of_text(function.name())));
   for (const c10::IValue& argument : function.inputs()) {
-    digest = mixed(digest, digest_of(argument));
+    call.push_back(part_of(digest_of(argument)));
+    call.push_back(part_of(writes_digest_of(argument)));
   }
-  calls_[index] = digest;
 }
 
 /// The schema tells what a call writes: `clamp_` its first argument, `clamp_out` its last,
@@ -132,58 +173,97 @@ const std::vector<size_t>& CallWatch::written_arguments(const at::RecordFunction
   return written_arguments_.emplace(function.name(), std::move(written)).first->second;
 }
 
-/// Memory that was written holds what the constants of the call made of it, and autograd keeps
-/// nothing of them.
+/// Memory that was written holds what the call made of it from its constants and from what it read,
+/// and autograd keeps nothing of them.
 void CallWatch::note_write(const at::RecordFunction& function) {
   const std::vector<size_t>& written = written_arguments(function);
   if (written.empty()) return;
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
-  uint64_t digest = digest_of_text(function.name());
-  for (const c10::IValue& argument : inputs) digest = mixed(digest, digest_of(argument));
-  const auto note = [&](const at::Tensor& tensor) {
-    if (!tensor.defined() || !tensor.has_storage()) return;
-    digest = mixed(digest, 1);  // each tensor of a list is written with its own constant
-    const uint64_t before = writes_to(tensor);
-    stands_for(tensor, before == 0 ? digest : mixed(before, digest));
-  };
+  CallParts call{part_of(digest_of_text(function.name()))};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_written = std::find(written.begin(), written.end(), i) != written.end();
+    call.push_back(is_written ? 1 : part_of(identity_of(inputs[i])));
+    call.push_back(part_of(is_written ? 1 : writes_digest_of(inputs[i])));
+  }
   for (const size_t i : written) {
     if (i >= inputs.size()) continue;
-    if (inputs[i].isTensor()) note(inputs[i].toTensor());
+    if (inputs[i].isTensor()) note_write_to(inputs[i].toTensor(), call, 0);
     if (!inputs[i].isTensorList()) continue;
-    for (const at::Tensor& tensor : inputs[i].toTensorVector()) note(tensor);
+    const std::vector<at::Tensor> tensors = inputs[i].toTensorVector();
+    for (size_t place = 0; place < tensors.size(); ++place) {
+      note_write_to(tensors[place], call, place);
+    }
   }
 }
 
-void CallWatch::stands_for(const at::Tensor& tensor, uint64_t writes) {
-  if (writes == 0 || !tensor.has_storage()) return;
+/// `place`: each tensor of a list is written with its own constant.
+void CallWatch::note_write_to(const at::Tensor& tensor, const CallParts& call, size_t place) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  CallParts writes = writes_to(tensor);
+  const uint64_t where = part_of(mixed(place_of(tensor), place));
+  if (writes.size() + call.size() < kMostParts) {
+    writes.insert(writes.end(), call.begin(), call.end());
+    writes.push_back(where);
+  } else {
+    const uint64_t digest = mixed(digest_of_parts(call), where);
+    writes.resize(kMostParts, 1);
+    writes.back() = part_of(mixed(writes.back(), digest));
+  }
+  stands_for(tensor, std::move(writes));
+}
+
+void CallWatch::stands_for(const at::Tensor& tensor, CallParts writes) {
+  if (writes.empty() || !tensor.has_storage()) return;
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   const auto written = written_.find(storage);
   if (written != written_.end()) {
-    written->second.digest = writes;
+    written->second.calls = std::move(writes);
     return;
   }
   using Weak = c10::weak_intrusive_ptr<c10::StorageImpl>;
   const auto strong = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
-  written_.emplace(storage, Written{writes, Weak(strong)});
+  written_.emplace(storage, Written{std::move(writes), Weak(strong)});
 }
 
-uint64_t CallWatch::writes_to(const at::Tensor& tensor) const {
-  if (written_.empty() || !tensor.has_storage()) return 0;
-  const auto written = written_.find(tensor.storage().unsafeGetStorageImpl());
-  return written == written_.end() ? 0 : written->second.digest;
+const CallParts& CallWatch::writes_to(const c10::StorageImpl* storage) const {
+  static const CallParts none;
+  const auto written = written_.find(storage);
+  return written == written_.end() ? none : written->second.calls;
+}
+
+const CallParts& CallWatch::writes_to(const at::Tensor& tensor) const {
+  const bool known = !written_.empty() && tensor.has_storage();
+  return writes_to(known ? tensor.storage().unsafeGetStorageImpl() : nullptr);
+}
+
+uint64_t CallWatch::writes_digest_of(const c10::IValue& argument) const {
+  if (written_.empty()) return 1;
+  if (argument.isTensor()) {
+    const at::Tensor& tensor = argument.toTensor();
+    return tensor.defined() ? digest_of_parts(writes_to(tensor)) : 1;
+  }
+  if (!argument.isList()) return 1;
+  uint64_t digest = 1;
+  for (const c10::IValue& item : argument.toListRef()) {
+    digest = mixed(digest, writes_digest_of(item));
+  }
+  return digest;
 }
 
 /// An operator that ends while its number is still to be taken made no node. Whoever takes it then,
 /// such as a function of the program's own, was not called with that.
 void CallWatch::forget() {
   const uint64_t index = at::sequence_number::peek() - first_sequence_;
-  if (index < calls_.size()) calls_[index] = 0;
+  if (index < calls_.size()) calls_[index].clear();
 }
 
 int64_t CallWatch::version_before(const at::Tensor& tensor) const {
   if (!tensor.has_storage()) return 0;
   const auto model = model_.find(tensor.storage().unsafeGetStorageImpl());
-  return model == model_.end() ? 0 : model->second;
+  if (model == model_.end()) return 0;
+  const at::TensorBase& counted = tensor.is_view() ? tensor._base() : tensor;
+  const auto part = model->second.find(counted.storage_offset());
+  return part == model->second.end() ? 0 : part->second;
 }
 
 uint64_t CallWatch::digest_of(const c10::IValue& argument) const {
@@ -204,8 +284,6 @@ uint64_t CallWatch::digest_of(const c10::IValue& argument) const {
 
 uint64_t CallWatch::digest_of(const at::Tensor& tensor) const {
   if (!tensor.defined()) return 5;
-  const uint64_t writes = writes_to(tensor);
-  if (writes != 0) return mixed(writes, static_cast<uint64_t>(tensor.scalar_type()));
   if (tensor.requires_grad()) {
     // Autograd knows who made it. Parameters and their views count the steps.
     if (tensor.is_leaf()) return 6;
@@ -223,24 +301,84 @@ uint64_t CallWatch::digest_of(const at::Tensor& tensor) const {
   return mixed(digest, digest_of_list(tensor.strides()));
 }
 
-namespace {
-
-using torch::autograd::AccumulateGrad;
-using torch::autograd::Node;
-
-bool is_leaf(const Node& node) {
-  return typeid(node) == typeid(AccumulateGrad);
+uint64_t CallWatch::identity_of(const c10::IValue& argument) {
+  if (argument.isTensor()) return identity_of(argument.toTensor());
+  if (!argument.isList()) return digest_of(argument);
+  uint64_t digest = 4;
+  for (const c10::IValue& item : argument.toListRef()) digest = mixed(digest, identity_of(item));
+  return digest;
 }
 
-/// Autocast makes the cast of a parameter once and keeps it, perhaps for several passes: whoever
-/// reads it reads the parameter.
-const Node& behind_cast(const Node& node) {
-  if (!is_cast(node) || node.num_outputs() != 1) return node;
-  const Node* source = node.next_edge(0).function.get();
-  return source != nullptr && is_leaf(*source) ? *source : node;
+/// Tells who is read by a call that autograd keeps nothing of. To ask a view for its history may
+/// make a node.
+uint64_t CallWatch::identity_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return digest_of(tensor);
+  at::Tensor root = tensor;
+  if (tensor.is_view()) root = at::Tensor(tensor._base());
+  if (!root.requires_grad()) return digest_of(tensor);
+  const uint64_t place = place_of(tensor);
+  if (root.is_leaf()) return mixed(place, leaf_identity_of(root));
+  return mixed(mixed(place, root.output_nr()), history_of(root.grad_fn().get()));
 }
 
-}  // namespace
+uint64_t CallWatch::leaf_identity_of(const at::Tensor& leaf) const {
+  if (!leaf.defined() || !leaf.has_storage()) return 9;
+  const c10::StorageImpl* storage = leaf.storage().unsafeGetStorageImpl();
+  if (model_.count(storage) == 0) return 9;
+  return mixed(reinterpret_cast<uintptr_t>(storage), static_cast<uint64_t>(leaf.storage_offset()));
+}
+
+/// Empty for a node of this pass that was not met before.
+std::optional<uint64_t> CallWatch::known_history_of(const Node& node) const {
+  const Node& source = behind_cast(node);
+  if (is_leaf(source)) return leaf_identity_of(static_cast<const AccumulateGrad&>(source).variable);
+  if (node.sequence_nr() < first_sequence_) return typeid(node).hash_code();
+  const auto known = histories_.find({&node, node.sequence_nr()});
+  if (known == histories_.end()) return std::nullopt;
+  return known->second;
+}
+
+/// The node's number in the pass. Casts do not count, since autocast may have made them in an
+/// earlier one.
+uint64_t CallWatch::number_of(uint64_t sequence) {
+  static const uint64_t cast = part_of(digest_of_text("aten::_to_copy"));
+  const uint64_t index = sequence - first_sequence_;
+  const size_t seen = std::min<size_t>(index, calls_.size());
+  while (casts_before_.size() <= seen) {
+    const CallParts& call = calls_[casts_before_.size() - 1];
+    const bool is_cast = !call.empty() && call.front() == cast;
+    casts_before_.push_back(casts_before_.back() + (is_cast ? 1 : 0));
+  }
+  return index - casts_before_[seen];
+}
+
+/// All operators of the pass that lead to the node, and which of them in the pass it is: two may be
+/// called alike. Without recursion, since histories may be long.
+uint64_t CallWatch::history_of(Node* node) {
+  std::vector<Node*> open{node};
+  while (!open.empty()) {
+    Node* next = open.back();
+    if (known_history_of(*next)) {
+      open.pop_back();
+      continue;
+    }
+    const uint64_t sequence = next->sequence_nr();
+    uint64_t digest = mixed(typeid(*next).hash_code(), number_of(sequence));
+    digest = mixed(digest, digest_of_parts(call_of(sequence)));
+    for (const double number : numbers_of(*next)) digest = mixed(digest, bits_of(number));
+    const size_t known = open.size();
+    for (const torch::autograd::Edge& edge : next->next_edges()) {
+      if (edge.function == nullptr) continue;
+      const std::optional<uint64_t> input = known_history_of(*edge.function);
+      if (!input) open.push_back(edge.function.get());
+      digest = mixed(mixed(digest, edge.input_nr), input.value_or(0));
+    }
+    if (open.size() > known) continue;
+    histories_[{next, sequence}] = digest;
+    open.pop_back();
+  }
+  return *known_history_of(*node);
+}
 
 HistoryReader::HistoryReader(const StepGraph& graph)
     : first_sequence_(at::sequence_number::peek()), calls_(graph) {
@@ -278,7 +416,7 @@ RecordedEdge HistoryReader::edge_to(Node* node, uint32_t output) {
   }
   const auto index = static_cast<int32_t>(nodes_.size());
   known_[node] = {sequence, index};
-  nodes_.push_back({typeid(*node), {}, numbers_of(*node), false, calls_.call_of(sequence), false});
+  nodes_.push_back({typeid(*node), {}, numbers_of(*node), {}, calls_.call_of(sequence)});
   unread_.push_back(node);
   return {index, output, kNone};
 }

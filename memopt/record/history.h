@@ -6,11 +6,16 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "memopt/record/step_graph.h"
+
+namespace torch::autograd {
+struct Node;
+}
 
 namespace noisemark::memopt {
 
@@ -20,10 +25,12 @@ namespace noisemark::memopt {
 /// Sees with what the operators of one forward pass are called, as far as autograd may not keep it:
 /// the operator's name, its constants (the summand of an addition, the epsilon of a norm), which of
 /// the model's buffers it reads, how often and by which calls without autograd the memory of its
-/// inputs was written, and the shapes of what has no history. Each call becomes one number, kept by
-/// the number of the autograd node that it makes; operators that make no node say nothing. Reads no
-/// values and keeps nothing alive. For the thread that makes it. Several may watch at a time, since
-/// passes may nest and one pass may be compared with several recorded ones: each sees every call.
+/// inputs was written, and the shapes of what has no history. Each call becomes a few numbers: one
+/// for the operator, two for each argument, of which one tells of its writes. They are kept by the
+/// number of the autograd node that the call makes; operators that make no node say nothing, but
+/// what they write. Reads no values and keeps nothing alive. For the thread that makes it. Several
+/// may watch at a time, since passes may nest and one pass may be compared with several recorded
+/// ones: each sees every call.
 class CallWatch {
  public:
   /// `graph` knows the model's tensors.
@@ -34,13 +41,14 @@ class CallWatch {
 
   /// Sees no more. Known calls stay known.
   void stop();
-  /// Equal for equal calls, in this process; 0: the call that made the node was not seen.
-  [[nodiscard]] uint64_t call_of(uint64_t sequence) const;
-  /// A number for the calls in this pass that wrote the tensor's memory without autograd; 0: none
-  /// did.
-  [[nodiscard]] uint64_t writes_to(const at::Tensor& tensor) const;
-  /// The tensor's memory stands for memory of which writes_to() gave this number.
-  void stands_for(const at::Tensor& tensor, uint64_t writes);
+  /// Equal for equal calls, in this process; empty: the call that made the node was not seen.
+  [[nodiscard]] const CallParts& call_of(uint64_t sequence) const;
+  /// The calls in this pass that wrote the memory without autograd, as far as they are over; empty:
+  /// none did.
+  [[nodiscard]] const CallParts& writes_to(const at::Tensor& tensor) const;
+  [[nodiscard]] const CallParts& writes_to(const c10::StorageImpl* storage) const;
+  /// The tensor's memory stands for memory of which writes_to() gave this.
+  void stands_for(const at::Tensor& tensor, CallParts writes);
 
  private:
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function);
@@ -48,9 +56,17 @@ class CallWatch {
   void note(const at::RecordFunction& function);
   void note_write(const at::RecordFunction& function);
   [[nodiscard]] const std::vector<size_t>& written_arguments(const at::RecordFunction& function);
+  void note_write_to(const at::Tensor& tensor, const CallParts& call, size_t place);
   void forget();
   [[nodiscard]] uint64_t digest_of(const c10::IValue& argument) const;
   [[nodiscard]] uint64_t digest_of(const at::Tensor& tensor) const;
+  [[nodiscard]] uint64_t writes_digest_of(const c10::IValue& argument) const;
+  [[nodiscard]] uint64_t identity_of(const c10::IValue& argument);
+  [[nodiscard]] uint64_t identity_of(const at::Tensor& tensor);
+  [[nodiscard]] uint64_t leaf_identity_of(const at::Tensor& leaf) const;
+  [[nodiscard]] uint64_t history_of(torch::autograd::Node* node);
+  [[nodiscard]] uint64_t number_of(uint64_t sequence);
+  [[nodiscard]] std::optional<uint64_t> known_history_of(const torch::autograd::Node& node) const;
   /// The version that the model's memory had when the pass began; 0 for other memory.
   [[nodiscard]] int64_t version_before(const at::Tensor& tensor) const;
 
@@ -59,25 +75,21 @@ class CallWatch {
   CallWatch* outer_ = nullptr;
   bool watching_ = true;
   uint64_t first_sequence_;
-  std::unordered_map<const c10::StorageImpl*, int64_t> model_;  ///< versions as the pass began
-  std::vector<uint64_t> calls_;  ///< by sequence number, from first_sequence_ on
+  /// Versions as the pass began, by offset: parts of one memory may count apart.
+  std::unordered_map<const c10::StorageImpl*, std::map<int64_t, int64_t>> model_;
+  std::vector<CallParts> calls_;              ///< by sequence number, from first_sequence_ on
+  std::vector<uint64_t> casts_before_ = {0};  ///< by the same, as far as it was asked
   /// They are found by the address of the operator's name, which outlives the pass.
   std::unordered_map<const void*, std::vector<size_t>> written_arguments_;
   /// Weak: the memory of the object is not used again, so its address stays its name.
   struct Written {
-    uint64_t digest = 0;
+    CallParts calls;
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   };
   std::unordered_map<const c10::StorageImpl*, Written> written_;
+  /// By node and its sequence number, since addresses are used again.
+  std::map<std::pair<const torch::autograd::Node*, uint64_t>, uint64_t> histories_;
 };
-
-}  // namespace noisemark::memopt
-
-namespace torch::autograd {
-struct Node;
-}
-
-namespace noisemark::memopt {
 
 /// Reads how tensors of one forward pass were made off autograd's nodes: their types, how they are
 /// wired, the parameters that they end in, the numbers that they keep (autograd/nodes.h), and the
@@ -94,10 +106,15 @@ class HistoryReader {
   /// The place that the tensor came from. Nodes that were not met before are appended to nodes().
   [[nodiscard]] RecordedEdge read(const at::Tensor& tensor);
   /// Returns the same of CallWatch.
-  [[nodiscard]] uint64_t writes_to(const at::Tensor& tensor) const {
+  [[nodiscard]] const CallParts& writes_to(const at::Tensor& tensor) const {
     return calls_.writes_to(tensor);
   }
-  void stands_for(const at::Tensor& tensor, uint64_t writes) { calls_.stands_for(tensor, writes); }
+  [[nodiscard]] const CallParts& writes_to(const c10::StorageImpl* storage) const {
+    return calls_.writes_to(storage);
+  }
+  void stands_for(const at::Tensor& tensor, const CallParts& writes) {
+    calls_.stands_for(tensor, writes);
+  }
   /// Returns the nodes in the order in which they were met, which is the same in every pass of the
   /// same flow.
   [[nodiscard]] const std::vector<RecordedNode>& nodes() const { return nodes_; }

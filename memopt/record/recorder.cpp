@@ -94,6 +94,9 @@ class StepRecorder::State {
     guarded([this] {
       note_gone();
       resolve_slots();
+      for (const auto& [impl, storage] : storage_ids_) {
+        graph_.storages[static_cast<size_t>(storage)].writes = history_->writes_to(impl);
+      }
     });
   }
 

@@ -46,11 +46,44 @@ bool same_constants(const RecordedOperator& a, const RecordedOperator& b) {
 
 bool same_slot(const RecordedSlot& a, const RecordedSlot& b) {
   return a.value == b.value && a.form == b.form && a.saved_by == b.saved_by && a.node == b.node &&
-         a.came_from == b.came_from && a.nodes == b.nodes;
+         a.came_from == b.came_from && a.nodes == b.nodes && a.writes.size() == b.writes.size();
 }
 
 bool same_wiring(const RecordedNode& a, const RecordedNode& b) {
-  return a.type == b.type && a.inputs == b.inputs;
+  return a.type == b.type && a.inputs == b.inputs && a.numbers.size() == b.numbers.size() &&
+         a.call.size() == b.call.size();
+}
+
+void mark_what_varies(CallParts& first, const CallParts& second) {
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i] != second[i]) first[i] = kVaries;
+  }
+}
+
+void mark_what_varies(RecordedNode& first, const RecordedNode& second) {
+  mark_what_varies(first.call, second.call);
+  for (size_t i = 0; i < first.numbers.size(); ++i) {
+    if (first.numbers[i] == second.numbers[i]) continue;
+    first.numbers_vary.resize(first.numbers.size(), false);
+    first.numbers_vary[i] = true;
+  }
+}
+
+bool is_written_in_place(const StepGraph& graph, const RecordedOperator& op,
+                         const std::vector<bool>& storages) {
+  if (op.overwrites == kNone || op.results.front() == kNone) return false;
+  return storages[static_cast<size_t>(graph.value(op.results.front()).storage)];
+}
+
+/// Only a digest is left of several writes, so that nobody could tell which part of them varies.
+void keep_what_varying_writes_make(StepGraph& first, const StepGraph& second) {
+  std::vector<bool> vary(first.storages.size(), false);
+  for (size_t s = 0; s < first.storages.size(); ++s) {
+    vary[s] = first.storages[s].writes != second.storages[s].writes;
+  }
+  for (RecordedOperator& op : first.operators) {
+    if (is_written_in_place(first, op, vary)) op.repeatable = false;
+  }
 }
 
 bool same_value(const RecordedValue& a, const RecordedValue& b) {
@@ -256,6 +289,11 @@ std::string StepGraph::words_for(ValueId value) const {
                              : "the result of " + producer->name;
 }
 
+bool are_the_recorded(const CallParts& parts, const CallParts& recorded) {
+  return std::equal(parts.begin(), parts.end(), recorded.begin(), recorded.end(),
+                    [](uint64_t x, uint64_t y) { return y == kVaries || x == y; });
+}
+
 std::string StepGraph::saver_of(SlotId slot) const {
   const OperatorId saver = slots[static_cast<size_t>(slot)].saved_by;
   return saver == kNone ? "an operator" : operators[static_cast<size_t>(saver)].name;
@@ -324,13 +362,13 @@ bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
     return false;
   }
   for (size_t i = 0; i < first.nodes.size(); ++i) {
-    if (first.nodes[i].numbers != second.nodes[i].numbers) first.nodes[i].numbers_vary = true;
-    if (first.nodes[i].call != second.nodes[i].call) first.nodes[i].call_varies = true;
+    mark_what_varies(first.nodes[i], second.nodes[i]);
   }
   for (size_t s = 0; s < first.slots.size(); ++s) {
     if (first.slots[s].version != second.slots[s].version) first.slots[s].version = kNone;
-    if (first.slots[s].writes != second.slots[s].writes) first.slots[s].writes_vary = true;
+    mark_what_varies(first.slots[s].writes, second.slots[s].writes);
   }
+  keep_what_varying_writes_make(first, second);
   for (size_t i = 0; i < first.operators.size(); ++i) {
     if (same_constants(first.operators[i], second.operators[i])) continue;
     first.operators[i].repeatable = false;

@@ -145,12 +145,20 @@ struct RecordedValue {
   }
 };
 
+/// The parts of operators' calls (name, arguments, writes), in digests (history.h).
+using CallParts = std::vector<uint64_t>;
+/// It stands where the second recorded pass had another part, which then tells nothing.
+inline constexpr uint64_t kVaries = 0;
+/// Returns whether all parts are the recorded ones, but those that vary.
+[[nodiscard]] bool are_the_recorded(const CallParts& parts, const CallParts& recorded);
+
 /// A block of memory; its views share it.
 struct RecordedStorage {
   int64_t bytes = 0;
   std::vector<ValueId> values;  ///< in the order of their appearance; the first made the storage
   bool written_in_place = false;
   bool written_in_parts = false;  ///< a part of it was written after another part had been saved
+  CallParts writes;               ///< all writes without autograd
   bool external = false;    ///< the model's or from outside: nobody's to drop, and not counted
   bool kept_as_is = false;  ///< a cast of a parameter, or read in a form that is not plain: what is
                             ///< saved of it stays as it was saved
@@ -183,10 +191,10 @@ struct RecordedEdge {
 struct RecordedNode {
   std::type_index type = typeid(void);
   std::vector<RecordedEdge> inputs;
-  std::vector<double> numbers;  ///< arguments (autograd/nodes.h)
-  bool numbers_vary = false;    ///< they were others in the second recorded pass
-  uint64_t call = 0;            ///< digest of the operator's call (history.h); 0: not seen
-  bool call_varies = false;     ///< it was another in the second recorded pass
+  std::vector<double> numbers;          ///< arguments (autograd/nodes.h)
+  std::vector<bool> numbers_vary = {};  ///< they were others in the second recorded pass; empty:
+                                        ///< none was
+  CallParts call = {};                  ///< the operator's call; empty: not seen
 };
 
 /// A tensor that autograd saved.
@@ -201,11 +209,10 @@ struct RecordedSlot {
   MemoryReading at_save;
   MemoryReading at_unpack;  ///< the first time
   RecordedEdge came_from;
-  size_t nodes = 0;          ///< number of StepGraph::nodes known when it was saved
-  int64_t version = 0;       ///< its memory's version when saved; kNone: not the same in every pass
-  uint64_t writes = 0;       ///< the writes to its memory without autograd (history.h)
-  bool writes_vary = false;  ///< they were others in the second recorded pass
-  bool exact = false;        ///< to round it could spoil a gradient (exact_storages.h)
+  size_t nodes = 0;     ///< number of StepGraph::nodes known when it was saved
+  int64_t version = 0;  ///< its memory's version when saved; kNone: not the same in every pass
+  CallParts writes;     ///< those to its memory without autograd, until then
+  bool exact = false;   ///< to round it could spoil a gradient (exact_storages.h)
   bool differentiated = false;  ///< backward asked for it while it was differentiated itself
 };
 
@@ -259,9 +266,10 @@ void pass_on_to_readers(StepGraph& graph);
 void take_measurements(StepGraph& graph, const StepGraph& warm);
 
 /// True when the two graphs have the same operators on the same values with the same arguments.
-/// An operator that differs only in its constants becomes unrepeatable in `first`, and the numbers
-/// and the call of its autograd node vary; the count of the former is returned in `unrepeatable`.
-/// False: the control flow differs, and nothing may be concluded from either.
+/// An operator that differs only in its constants becomes unrepeatable in `first`; the count of
+/// these is returned in `unrepeatable`. So do all operators that write memory in place where a
+/// write without autograd differs. What differs of numbers, calls and writes varies, and the rest
+/// of them does not. False: the control flow differs, and nothing may be concluded from either.
 [[nodiscard]] bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable);
 
 /// Parameter name -> name of the block it belongs to, from names and shapes alone: a block is a

@@ -47,10 +47,18 @@ BackwardFinding BackwardFindings::all() const {
 
 namespace {
 
+bool has_the_numbers(const RecordedNode& node, const RecordedNode& recorded) {
+  if (recorded.numbers_vary.empty()) return node.numbers == recorded.numbers;
+  if (node.numbers.size() != recorded.numbers.size()) return false;
+  for (size_t i = 0; i < node.numbers.size(); ++i) {
+    if (!recorded.numbers_vary[i] && node.numbers[i] != recorded.numbers[i]) return false;
+  }
+  return true;
+}
+
 bool is_the_recorded(const RecordedNode& node, const RecordedNode& recorded) {
   return node.type == recorded.type && node.inputs == recorded.inputs &&
-         (recorded.numbers_vary || node.numbers == recorded.numbers) &&
-         (recorded.call_varies || node.call == recorded.call);
+         has_the_numbers(node, recorded) && are_the_recorded(node.call, recorded.call);
 }
 
 }  // namespace
@@ -86,7 +94,7 @@ bool PathMatch::was_made_the_same(const at::Tensor& tensor, const RecordedSlot& 
   const RecordedEdge came_from = history_.read(tensor);
   const std::vector<RecordedNode>& nodes = history_.nodes();
   return came_from == recorded.came_from &&
-         (recorded.writes_vary || history_.writes_to(tensor) == recorded.writes) &&
+         are_the_recorded(history_.writes_to(tensor), recorded.writes) &&
          nodes.size() == recorded.nodes &&
          std::equal(nodes.begin() + met, nodes.end(), graph_.nodes.begin() + met, is_the_recorded);
 }

@@ -5,8 +5,13 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
 #include <c10/core/GradMode.h>
@@ -31,6 +36,12 @@ struct Tensors {
   std::vector<at::Tensor> buffers;  ///< [32]
   std::vector<at::Tensor> others;   ///< [32], of which the mode was not told
   at::Tensor x;                     ///< [16, 32]
+  at::Generator generator;          ///< draws the same in the same step
+
+  /// Another one in every step.
+  [[nodiscard]] double factor() const {
+    return 1 + 0.1 * at::rand({}, generator, at::kDouble).item<double>();
+  }
 };
 /// The result of a linear layer is saved first: it must be held before what is made from it is
 /// saved.
@@ -53,6 +64,7 @@ MakeModel model_of(const Forward& forward, const std::shared_ptr<bool>& changed)
       t.others.push_back(at::randn({32}));
     }
     t.x = at::randn({16, 32});
+    t.generator = model.generator;
     model.loss = [=] { return forward(t, *changed).square().sum(); };
     return model;
   };
@@ -316,6 +328,81 @@ TEST_P(ChangedPaths, memory_that_an_operator_writes_as_one_of_a_list) {
     const at::Tensor y = at::silu(at::linear(t.x, t.weights[0])) * 2;
     write(y, changed, /*in_a_list=*/true);
     return at::linear(at::silu(y), t.weights[2]);
+  });
+}
+
+template <typename By>
+void multiply_in_place(const at::Tensor& y, const By& by) {
+  const c10::NoGradGuard no_grad;
+  y.mul_(by);
+}
+
+TEST_P(ChangedPaths, a_parameter_that_a_write_without_history_reads) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::gelu(at::linear(t.x, t.weights[0]));
+    multiply_in_place(h, t.biases[changed ? 1 : 0]);
+    return at::linear(at::tanh(at::linear(h, t.weights[1])), t.weights[2]);
+  });
+}
+
+TEST_P(ChangedPaths, a_part_of_a_parameter_that_a_write_without_history_reads) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::gelu(at::linear(t.x, t.weights[0]));
+    multiply_in_place(h, t.weights[1].select(0, changed ? 1 : 0) * 1);
+    multiply_in_place(h, t.weights[1].select(0, changed ? 3 : 2));
+    return at::linear(at::tanh(at::linear(h, t.weights[1])), t.weights[2]);
+  });
+}
+
+TEST_P(ChangedPaths, a_tensor_with_history_that_a_write_without_history_reads) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor a = at::linear(t.x, t.weights[0]);
+    const at::Tensor u = at::sigmoid(a);
+    const at::Tensor v = at::tanh(a);
+    const at::Tensor h = at::gelu(a) + 1;
+    multiply_in_place(h, changed ? v : u);
+    return at::linear(at::tanh(at::linear(h, t.weights[1])), t.weights[2]) + u * v;
+  });
+}
+
+TEST_P(ChangedPaths, one_of_two_that_were_made_alike_which_a_write_without_history_reads) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor u = at::linear(t.x, t.weights[0]).narrow(0, 0, 8);
+    const at::Tensor v = at::linear(t.x, t.weights[0]).narrow(0, 8, 8);
+    const at::Tensor h = at::gelu(u) + at::gelu(v);
+    multiply_in_place(h, changed ? v : u);
+    return at::linear(at::tanh(at::linear(h, t.weights[1])), t.weights[2]);
+  });
+}
+
+// A part that varies from step to step hides no other of the same call.
+
+TEST_P(ChangedPaths, a_summand_behind_a_factor_that_varies) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::gelu(at::linear(t.x, t.weights[0])) * 1.5;
+    multiply_in_place(h, t.factor());
+    const at::Tensor y = at::silu(h) * at::gelu(h + (changed ? 3 : 0.1));
+    return at::linear(at::tanh(at::linear(y, t.weights[1])), t.weights[2]);
+  });
+}
+
+TEST_P(ChangedPaths, a_padding_behind_a_factor_that_varies) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::gelu(at::linear(t.x, t.weights[0])) * 1.5;
+    multiply_in_place(h, t.factor());
+    const at::Tensor padded = at::constant_pad_nd(h, {0, 0, 0, 8}, changed ? 4 : 0);
+    return at::linear(at::tanh(at::linear(at::gelu(padded), t.weights[1])), t.weights[2]);
+  });
+}
+
+TEST_P(ChangedPaths, a_bound_of_one_part_beside_a_factor_that_varies_of_another) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::gelu(at::linear(t.x, t.weights[0]));
+    const at::Tensor u = h.narrow(1, 0, 16);
+    const at::Tensor v = h.narrow(1, 16, 16);
+    multiply_in_place(u, t.factor());
+    write(v, changed, /*in_a_list=*/false);
+    return at::mm(u, t.weights[1].narrow(0, 0, 16)) * at::mm(v, t.weights[2].narrow(0, 0, 16));
   });
 }
 

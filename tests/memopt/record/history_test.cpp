@@ -15,7 +15,9 @@
 namespace noisemark::memopt {
 namespace {
 
-uint64_t call(const CallWatch& watch, const at::Tensor& made) {
+const CallParts kNotSeen;
+
+CallParts call(const CallWatch& watch, const at::Tensor& made) {
   return watch.call_of(made.grad_fn()->sequence_nr());
 }
 
@@ -37,12 +39,12 @@ class CallWatches : public testing::Test {
 
 TEST_F(CallWatches, tell_calls_apart_of_which_autograd_keeps_nothing) {
   const CallWatch watch(graph_);
-  const uint64_t two = call(watch, h_ + 2);
-  EXPECT_NE(two, 0U);
+  const CallParts two = call(watch, h_ + 2);
+  EXPECT_NE(two, kNotSeen);
   EXPECT_EQ(call(watch, h_ + 2), two);
   EXPECT_NE(call(watch, h_ + 3), two);
   EXPECT_NE(call(watch, h_ * 2), two);
-  const uint64_t norm = call(watch, at::layer_norm(h_, {4}, {}, {}, 1e-5));
+  const CallParts norm = call(watch, at::layer_norm(h_, {4}, {}, {}, 1e-5));
   EXPECT_EQ(call(watch, at::layer_norm(h_, {4}, {}, {}, 1e-5)), norm);
   EXPECT_NE(call(watch, at::layer_norm(h_, {4}, {}, {}, 1e-6)), norm);
 }
@@ -56,7 +58,7 @@ TEST_F(CallWatches, know_the_models_buffers_by_their_memory_and_all_else_by_its_
   const CallWatch watch(graph_);
   EXPECT_EQ(call(watch, h_ + buffers[0]), call(watch, h_ + buffers[0]));
   EXPECT_NE(call(watch, h_ + buffers[0]), call(watch, h_ + buffers[1]));
-  const uint64_t foreign = call(watch, h_ + at::randn({4}));
+  const CallParts foreign = call(watch, h_ + at::randn({4}));
   EXPECT_EQ(call(watch, h_ + at::randn({4})), foreign) << "each batch is another tensor";
   EXPECT_NE(call(watch, h_ + at::randn({1, 4})), foreign);
 }
@@ -64,7 +66,7 @@ TEST_F(CallWatches, know_the_models_buffers_by_their_memory_and_all_else_by_its_
 TEST_F(CallWatches, see_that_the_memory_of_an_input_was_written) {
   const CallWatch watch(graph_);
   const at::Tensor made = h_ * 2;
-  const uint64_t before = call(watch, made + 1);
+  const CallParts before = call(watch, made + 1);
   {
     const c10::NoGradGuard no_grad;
     made.mul_(3);
@@ -76,8 +78,8 @@ TEST_F(CallWatches, give_the_call_of_the_operator_that_made_the_node) {
   const CallWatch watch(graph_);
   const at::Tensor weight = at::randn({4, 4}).set_requires_grad(true);
   // Composed of others; and what is called before the next node is made, and makes none.
-  const uint64_t linear = call(watch, at::linear(h_, weight));
-  EXPECT_NE(linear, 0U);
+  const CallParts linear = call(watch, at::linear(h_, weight));
+  EXPECT_NE(linear, kNotSeen);
   static_cast<void>(at::randn({4, 4}) * 5);
   EXPECT_EQ(call(watch, at::linear(h_, weight)), linear);
 }
@@ -85,8 +87,8 @@ TEST_F(CallWatches, give_the_call_of_the_operator_that_made_the_node) {
 TEST_F(CallWatches, say_nothing_of_a_function_of_the_programs_own) {
   const CallWatch watch(graph_);
   static_cast<void>(at::randn({4, 4}) * 5);
-  EXPECT_EQ(call(watch, Twice::apply(h_)), 0U) << "that was called with nothing of this";
-  EXPECT_NE(call(watch, h_ * 2), 0U);
+  EXPECT_EQ(call(watch, Twice::apply(h_)), kNotSeen) << "that was called with nothing of this";
+  EXPECT_NE(call(watch, h_ * 2), kNotSeen);
 }
 
 TEST_F(CallWatches, of_an_outer_pass_see_the_calls_of_an_inner_one_too) {
@@ -95,7 +97,7 @@ TEST_F(CallWatches, of_an_outer_pass_see_the_calls_of_an_inner_one_too) {
   {
     CallWatch inner(graph_);
     const at::Tensor inside = h_ + 2;
-    EXPECT_EQ(call(inner, before), 0U);
+    EXPECT_EQ(call(inner, before), kNotSeen);
     EXPECT_EQ(call(inner, inside), call(outer, before));
     EXPECT_EQ(call(outer, inside), call(outer, before));
   }
@@ -109,11 +111,11 @@ TEST_F(CallWatches, that_have_stopped_see_nothing_more_and_know_what_they_saw) {
   CallWatch second(graph_);
   first.stop();  // not the innermost
   const at::Tensor between = h_ + 2;
-  EXPECT_NE(call(first, before), 0U);
-  EXPECT_EQ(call(first, between), 0U);
-  EXPECT_NE(call(second, between), 0U);
+  EXPECT_NE(call(first, before), kNotSeen);
+  EXPECT_EQ(call(first, between), kNotSeen);
+  EXPECT_NE(call(second, between), kNotSeen);
   second.stop();
-  EXPECT_EQ(call(second, h_ + 2), 0U);
+  EXPECT_EQ(call(second, h_ + 2), kNotSeen);
 }
 
 TEST_F(CallWatches, that_begin_under_a_thread_state_from_before_an_outer_one_see_calls) {
@@ -128,11 +130,11 @@ TEST_F(CallWatches, that_begin_under_a_thread_state_from_before_an_outer_one_see
 TEST_F(CallWatches, know_calls_that_read_a_nested_tensor) {
   const CallWatch watch(graph_);
   const at::Tensor rows = at::_nested_tensor_from_tensor_list(at::randn({4, 4}).unbind());
-  EXPECT_NE(call(watch, at::_nested_tensor_from_tensor_list(h_.unbind()) * rows), 0U);
+  EXPECT_NE(call(watch, at::_nested_tensor_from_tensor_list(h_.unbind()) * rows), kNotSeen);
 }
 
-/// The number of one write, as a watch of its own knows it.
-uint64_t one_write(const StepGraph& graph) {
+/// One write, as a watch of its own knows it.
+CallParts one_write(const StepGraph& graph) {
   const CallWatch watch(graph);
   const c10::NoGradGuard no_grad;
   const at::Tensor written = at::zeros({4}).mul_(3);
@@ -140,7 +142,7 @@ uint64_t one_write(const StepGraph& graph) {
 }
 
 TEST_F(CallWatches, see_each_call_once_under_a_thread_state_from_within_another_one) {
-  const uint64_t once = one_write(graph_);
+  const CallParts once = one_write(graph_);
   CallWatch earlier(graph_);
   const at::ThreadLocalState within;
   earlier.stop();
@@ -149,7 +151,7 @@ TEST_F(CallWatches, see_each_call_once_under_a_thread_state_from_within_another_
 }
 
 TEST_F(CallWatches, see_each_call_once_after_another_one_stopped_under_a_thread_state_from_before) {
-  const uint64_t once = one_write(graph_);
+  const CallParts once = one_write(graph_);
   const at::ThreadLocalState before;
   CallWatch earlier(graph_);
   {
