@@ -25,7 +25,8 @@ class Mode : public SavedTensorSink {
   [[nodiscard]] virtual bool lossless() const = 0;
 
   virtual void attach(const ModelView& model) = 0;
-  /// It is called before the first forward of optimizer step `step`.
+  /// It is called before the first forward of optimizer step `step`. Like a scope of the mode it
+  /// throws std::logic_error where the mode needs to know the model and attach() was not called.
   virtual void begin_step(int64_t step) = 0;
   /// It is called after the last backward, also when the step failed. Afterwards the mode holds
   /// nothing of the step.

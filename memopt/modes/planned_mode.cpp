@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
+#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 
@@ -102,6 +104,7 @@ PlannedMode::PlannedMode(std::string name, bool lossless, Policy policy)
 PlannedMode::~PlannedMode() = default;
 
 void PlannedMode::attach(const ModelView& model) {
+  attached_ = true;
   model_ = model;
   // A module may register a parameter or buffer that it does not have.
   std::erase_if(model_.parameters, [](const auto& named) { return !named.second.defined(); });
@@ -140,9 +143,16 @@ void PlannedMode::attach(const ModelView& model) {
 }
 
 void PlannedMode::begin_step(int64_t step) {
+  require_attached();
   step_ = step;
   earlier_held_ = 0;
   check_unchecked_step();
+}
+
+void PlannedMode::require_attached() const {
+  if (attached_) return;
+  throw std::logic_error("mode " + name_ + " was not told of a model: call attach() with its " +
+                         "parameters and buffers before the first step");
 }
 
 void PlannedMode::end_step() {
@@ -202,6 +212,7 @@ std::shared_ptr<DeviceDoubt> PlannedMode::doubt() {
 
 void PlannedMode::begin_forward() {
   require_saved_tensor_engine();
+  require_attached();
   if (rehearses_) return;
   finish_pass();
   for (auto* passes : {&open_passes_, &earlier_passes_}) {

@@ -219,6 +219,7 @@ class PlannedMode : public Mode {
     BackwardFinding heard;                      ///< findings counted already
   };
 
+  void require_attached() const;
   [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
   /// Null where nothing is compared late. The same for all passes, so that a repetition of one
   /// writes where the host looks.
@@ -283,6 +284,7 @@ class PlannedMode : public Mode {
   bool lossless_;
   Policy policy_;
   ModelView model_;
+  bool attached_ = false;
   int64_t step_ = 0;
   Phase phase_ = Recording{};
   std::vector<PastPass> past_;

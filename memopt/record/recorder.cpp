@@ -72,8 +72,10 @@ class StepRecorder::State {
     if (memory != nullptr) memory_ = std::make_unique<HighMark>(*memory);
     graph_.begin_gradient_bytes = gradient_bytes(model);
     segment_of_parameter_ = segments_of(model.parameters);
-    for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
-    for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
+    guarded([&] {
+      for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
+      for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
+    });
     history_.emplace(graph_);
     outer_ = std::exchange(active_, this);
     graph_.partly_seen = inside_scope();
@@ -539,7 +541,7 @@ class StepRecorder::State {
   }
 
   void add_model_tensor(const at::Tensor& tensor, const std::string& name) {
-    const at::DisableRecordFunctionGuard no_recursion;
+    if (tensor.is_nested()) throw std::runtime_error("the model has a nested tensor");
     RecordedValue& value = graph_.values[static_cast<size_t>(value_or_none(tensor))];
     value.origin = RecordedValue::Origin::kModel;
     value.model_tensor = tensor.tensor_data();

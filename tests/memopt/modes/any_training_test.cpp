@@ -3,8 +3,10 @@
 /// graphs that are retained, several forward passes before their backwards.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_nested_tensor_from_tensor_list.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
@@ -466,9 +468,41 @@ TEST(Engine, that_was_not_installed_is_an_error_of_the_scope) {
   static Other other;
   torch::autograd::set_default_engine_stub([]() -> torch::autograd::Engine& { return other; });
   const std::unique_ptr<Mode> mode = make_mode("echo");
+  mode->attach({});
   EXPECT_THROW(SavedTensorScope scope(*mode), c10::Error);
   install_saved_tensor_engine();
   EXPECT_NO_THROW(SavedTensorScope scope(*mode));
+}
+
+TEST_P(AnyTraining, without_attach_is_refused_in_words_that_name_it) {
+  const std::unique_ptr<Mode> mode = make_mode(GetParam());
+  const auto is_refused = [](const auto& action) {
+    try {
+      action();
+    } catch (const std::logic_error& error) {
+      return std::string(error.what()).find("call attach()") != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_TRUE(is_refused([&] { mode->begin_step(1); }));
+  EXPECT_TRUE(is_refused([&] { const SavedTensorScope scope(*mode); }));
+  mode->attach({});
+  mode->begin_step(1);
+}
+
+TEST_P(AnyTraining, of_a_model_with_a_nested_buffer_follows_no_plan_and_says_why) {
+  const MakeModel make = [] {
+    TestModel model = make_layers(std::make_shared<Layers>())();
+    model.view.buffers.push_back(
+        at::_nested_tensor_from_tensor_list({at::randn({2, 3}), at::randn({4, 3})}));
+    return model;
+  };
+  ModeRun none("none", make);
+  ModeRun run(GetParam(), make);
+  for (int64_t number = 1; number <= 6; ++number) {
+    expect_equal(none.step(number), run.step(number));
+  }
+  EXPECT_EQ(run.report().missing_reason, "the model has a nested tensor");
 }
 
 TEST(Attach, takes_a_model_with_a_buffer_that_is_not_there) {
