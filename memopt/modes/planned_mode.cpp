@@ -771,8 +771,11 @@ void PlannedMode::keep_what_differed(std::vector<ValueId> suspects, const Treatm
   const size_t before = overrides_.keep.size();
   // Nothing is recomputed from what the program writes before backward.
   for (const ValueId value : suspects) {
-    if (plan.values[static_cast<size_t>(value)].source == Source::kModel) {
-      overrides_.keep.insert(value);
+    const Source source = plan.values[static_cast<size_t>(value)].source;
+    if (source == Source::kModel) overrides_.keep.insert(value);
+    if (source == Source::kHeld) {
+      const StorageId storage = graph_->value(value).storage;
+      graph_->storages[static_cast<size_t>(storage)].written_in_place = true;
     }
   }
   while (!suspects.empty()) {

@@ -24,6 +24,7 @@
 #include "memopt/autograd/nodes.h"
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/plan/plan_walk.h"
+#include "memopt/record/recorder.h"
 #include "memopt/replay/held_values.h"
 #include "memopt/replay/value_samples.h"
 
@@ -169,9 +170,11 @@ class PlanExecution::State {
       return saved;
     }
     at::Tensor tensor = walk_.ask(slot);
+    refuse_overwritten(treatment(slot).value, tensor, treatment(slot).value);
     refuse_another_value(slot, tensor);
     look_ahead(slot);
     if (c10::GradMode::is_enabled()) count_writes(slot, tensor);
+    remember_given(treatment(slot).value, tensor);
     return tensor;
   }
 
@@ -353,6 +356,22 @@ class PlanExecution::State {
     TORCH_CHECK(false, not_what_forward_had(graph_, slot));
   }
 
+  /// A value that a slot was given is kept for other readers, and is the slot's to write.
+  void remember_given(ValueId id, const at::Tensor& tensor) {
+    given_.insert_or_assign(id, Given{WeakTensor(tensor.getIntrusivePtr()), tensor._version()});
+  }
+
+  /// `reader`: the value that would be wrong.
+  void refuse_overwritten(ValueId id, const at::Tensor& tensor, ValueId reader) {
+    const auto given = given_.find(id);
+    if (given == given_.end() || given->second.version == tensor._version()) return;
+    if (given->second.tensor._unsafe_get_target() != tensor.unsafeGetTensorImpl()) return;
+    findings_->differed(reader);
+    const std::vector<SlotId>& slots = graph_.value(id).slots;
+    refuse_changed(tensor, given->second.version, graph_.words_for(id),
+                   graph_.saver_of(slots.front()));
+  }
+
   /// Gives new memory the writes that forward's had: a backward pass that is differentiated itself
   /// saves it in a slot of its own, and is compared by that with the recorded one.
   void count_writes(SlotId slot, const at::Tensor& tensor) {
@@ -432,7 +451,14 @@ class PlanExecution::State {
                 "values again from it. From the next step on these are kept");
   }
 
-  at::Tensor held(ValueId id) { return held_.get(id); }
+  at::Tensor held(ValueId id) {
+    try {
+      return held_.get(id);
+    } catch (const c10::Error&) {
+      findings_->differed(id);
+      throw;
+    }
+  }
 
   [[nodiscard]] bool decodes_for_reader(ValueId id) const {
     return held_.is_encoded(id) && value(id).encoded_with == kNone;
@@ -443,6 +469,13 @@ class PlanExecution::State {
   }
 
   std::vector<at::Tensor> run(const Recipe& recipe, const std::vector<at::Tensor>& inputs) {
+    if (!given_.empty()) {
+      const ValueId made = *std::find_if(recipe.results.begin(), recipe.results.end(),
+                                         [](ValueId result) { return result != kNone; });
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i].defined()) refuse_overwritten(recipe.inputs[i], inputs[i], made);
+      }
+    }
     if (purpose_ != Purpose::kVerify || !recipe.is_shortcut) return recipe.run(inputs);
     const auto begin = std::chrono::steady_clock::now();
     std::vector<at::Tensor> results = recipe.run(inputs);
@@ -507,6 +540,12 @@ class PlanExecution::State {
     int64_t version = 0;
     c10::DispatchKeySet keys;
   };
+  /// A value that a slot was given, and its version then.
+  struct Given {
+    WeakTensor tensor;
+    int64_t version = 0;
+  };
+  std::map<ValueId, Given> given_;
   std::map<SlotId, SavedMemory> memory_;  ///< slots that a differentiated backward asks for
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for

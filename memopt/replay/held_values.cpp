@@ -407,7 +407,15 @@ at::Tensor HeldValues::get(ValueId id) {
 at::Tensor HeldValues::decoded(ValueId id, Held& held) {
   held.fetched = true;
   if (treatment(id).encoded_with == kNone) return held.codec->decode(*held.encoded);
-  if (!held.decoded.defined()) held.decoded = held.codec->decode(*held.encoded);
+  if (!held.decoded.defined()) {
+    held.decoded = held.codec->decode(*held.encoded);
+    held.decoded_version = held.decoded._version();
+  }
+  // Each reader gets its part of the same memory, and may write it.
+  if (held.decoded._version() != held.decoded_version) {
+    refuse_changed(held.decoded, held.decoded_version, graph_.words_for(id),
+                   graph_.saver_of(treatment(id).supplied_by));
+  }
   return held.decoded;
 }
 
@@ -422,7 +430,10 @@ const at::Tensor& HeldValues::unchanged(ValueId id, const Held& held) const {
 
 at::Tensor HeldValues::view_of(const at::Tensor& memory, ValueId id) const {
   const RecordedValue& value = graph_.values[static_cast<size_t>(id)];
-  return at::as_strided(memory, value.sizes, value.strides, value.storage_offset);
+  const at::Tensor view = at::as_strided(memory, value.sizes, value.strides, value.storage_offset);
+  // A kernel makes a view with a count of its own.
+  torch::autograd::impl::set_version_counter(view, torch::autograd::impl::version_counter(memory));
+  return view;
 }
 
 void HeldValues::finish_encoding() const {

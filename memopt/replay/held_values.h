@@ -95,7 +95,8 @@ class HeldValues {
     std::optional<Encoded> encoded;
     const Codec* codec = nullptr;  ///< codec of `encoded`
     at::Tensor decoded;            ///< all of the memory that several values share
-    bool fetched = false;          ///< asked for, or about to be
+    int64_t decoded_version = 0;
+    bool fetched = false;  ///< asked for, or about to be
 
     /// The device has not yet been heard to say that the encoding holds.
     [[nodiscard]] bool pending() const { return encoded.has_value() && tensor.defined(); }

@@ -18,6 +18,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ScopeExit.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -218,6 +219,113 @@ TEST_P(AnyTraining, that_begins_late_to_write_a_buffer_before_backward_has_one_e
     });
   }
   EXPECT_LE(errors, 1);
+}
+
+/// An activation that the program writes between forward and backward, which is right where no
+/// backward reads it: the one operator that saved it leads nowhere.
+struct Written {
+  at::Tensor activation;
+
+  [[nodiscard]] MakeModel model() {
+    return [this] {
+      TestModel model;
+      std::vector<at::Tensor> weights;
+      for (const char* name : {"a.weight", "b.weight"}) {
+        weights.push_back(at::randn({32, 32}).mul_(0.2).set_requires_grad(true));
+        model.view.parameters.emplace_back(name, weights.back());
+      }
+      model.loss = [this, weights, x = at::randn({16, 32})] {
+        activation = at::linear(x, weights[0]);
+        const at::Tensor logged = at::silu(activation);
+        const at::Tensor h = at::gelu(activation * 2);
+        return at::linear(h, weights[1]).square().mean() + 0 * logged.detach().sum();
+      };
+      return model;
+    };
+  }
+};
+
+TEST_P(AnyTraining, that_begins_late_to_write_an_activation_before_backward_has_one_error) {
+  Written exact;
+  Written written;
+  ModeRun none("none", exact.model());
+  ModeRun run(GetParam(), written.model());
+  const auto step = [](ModeRun& mode, Written& model, int64_t number) {
+    mode.begin(number);
+    const at::Tensor loss = mode.forward();
+    if (number > 5) {
+      const c10::NoGradGuard no_grad;
+      model.activation.clamp_(-0.1, 0.1);
+    }
+    model.activation.reset();
+    const auto end = c10::make_scope_exit([&] { mode.mode().end_step(); });
+    loss.backward();
+    return mode.take_gradients();
+  };
+  int errors = 0;
+  for (int64_t number = 1; number <= 10; ++number) {
+    const std::vector<at::Tensor> expected = step(none, exact, number);
+    try {
+      expect_equal(expected, step(run, written, number));
+    } catch (const c10::Error&) {
+      ++errors;
+      static_cast<void>(run.take_gradients());
+      expect_equal(expected, step(run, written, number));
+    }
+  }
+  EXPECT_LE(errors, 1);
+}
+
+/// Squares, and writes its gradient over what it saved, if it is told to.
+struct Overwriting : public torch::autograd::Function<Overwriting> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            bool overwrites) {
+    context->save_for_backward({x});
+    context->saved_data["overwrites"] = overwrites;
+    return x * x;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const c10::NoGradGuard no_grad;
+    const at::Tensor x = context->get_saved_variables()[0];
+    if (!context->saved_data["overwrites"].toBool()) return {2 * x * gradients[0], {}};
+    return {x.mul_(2).mul_(gradients[0]), {}};
+  }
+};
+
+/// A model whose backward writes over what a later part of it needs, or over a part of that.
+MakeModel overwriting_model(bool part, const std::shared_ptr<bool>& overwrites) {
+  return [=] {
+    TestModel model;
+    std::vector<at::Tensor> weights;
+    for (const char* name : {"a.weight", "b.weight"}) {
+      weights.push_back(at::randn({32, 32}).mul_(0.2).set_requires_grad(true));
+      model.view.parameters.emplace_back(name, weights.back());
+    }
+    model.loss = [=, x = at::randn({16, 32})] {
+      const at::Tensor t = at::gelu(at::linear(x, weights[0])) * 1.1;
+      const at::Tensor a = at::silu(t);
+      const at::Tensor b = Overwriting::apply(part ? t.narrow(0, 0, 8) : t, *overwrites);
+      return at::linear(a, weights[1]).square().mean() + b.square().mean();
+    };
+    return model;
+  };
+}
+
+TEST_P(AnyTraining, whose_backward_writes_over_what_another_operator_saved_is_an_error) {
+  for (const bool part : {false, true}) {
+    for (const std::string mode : {"none", GetParam()}) {
+      const auto overwrites = std::make_shared<bool>(false);
+      ModeRun run(mode, overwriting_model(part, overwrites));
+      for (int64_t number = 1; number <= 6; ++number) static_cast<void>(run.step(number));
+      *overwrites = true;
+      for (int64_t number = 7; number <= 9; ++number) {
+        EXPECT_THROW(static_cast<void>(run.step(number)), c10::Error) << mode << ' ' << number;
+        run.mode().end_step();
+        static_cast<void>(run.take_gradients());
+      }
+    }
+  }
 }
 
 TEST_P(AnyTraining, with_accumulated_gradients_follows_its_plan) {
