@@ -42,7 +42,7 @@ class PlanWalk {
         asked_(plan.slots.size(), false),
         inputs_read_(plan.recipes.size(), false) {
     for (const SlotTreatment& slot : plan.slots) {
-      for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
+      if (slot.drops) use(slot.value);
     }
     begin_round();
   }
@@ -77,13 +77,9 @@ class PlanWalk {
   /// Backward is done with the slot.
   void release(SlotId slot) {
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
-    if (own.drops && !asked_[static_cast<size_t>(slot)]) drop_reader(own.value);
-    for (const ValueId need : own.needs) {
-      const auto at = static_cast<size_t>(need);
-      if (--uses_[at] > 0) continue;
-      store_.let_go(need);
-      cache_[at] = Memory();
-    }
+    if (!own.drops) return;
+    if (!asked_[static_cast<size_t>(slot)]) drop_reader(own.value);
+    unuse(own.value);
   }
 
   /// A slot was asked a second time.
@@ -94,6 +90,30 @@ class PlanWalk {
   }
 
  private:
+  /// Whoever uses a value uses what it needs through it: a long chain is counted once for all of
+  /// its slots.
+  void use(ValueId id) {
+    std::vector<ValueId> more{id};
+    while (!more.empty()) {
+      const ValueId next = more.back();
+      more.pop_back();
+      if (uses_[static_cast<size_t>(next)]++ > 0) continue;
+      plan_.each_need(next, [&more](ValueId need) { more.push_back(need); });
+    }
+  }
+
+  void unuse(ValueId id) {
+    std::vector<ValueId> less{id};
+    while (!less.empty()) {
+      const ValueId next = less.back();
+      less.pop_back();
+      if (--uses_[static_cast<size_t>(next)] > 0) continue;
+      store_.let_go(next);
+      cache_[static_cast<size_t>(next)] = Memory();
+      plan_.each_need(next, [&less](ValueId need) { less.push_back(need); });
+    }
+  }
+
   void note_asked(SlotId slot) {
     const auto at = static_cast<size_t>(slot);
     if (asked_[at]) {
@@ -227,7 +247,8 @@ class PlanWalk {
 
   const TreatmentPlan& plan_;
   Store& store_;
-  std::vector<int32_t> uses_;               ///< slots that still need the held value
+  std::vector<int32_t> uses_;  ///< by value: slots and values that are made from it, which some
+                               ///< slot still needs
   std::vector<int32_t> reads_left_;         ///< by value
   std::vector<int32_t> shared_reads_left_;  ///< by value: reads left of all values encoded with it
   std::vector<Memory> cache_;

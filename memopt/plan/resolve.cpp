@@ -463,25 +463,6 @@ class Resolver {
     return plan_.recipes[static_cast<size_t>(treatment(id).recipe)]->inputs;
   }
 
-  /// All values that must be held so that `id` can be had, in the order of their numbers.
-  std::vector<ValueId> needs_of(ValueId id) {
-    std::vector<ValueId> needs;
-    ++search_;
-    const auto need = [&](ValueId value) {
-      if (std::exchange(seen_[static_cast<size_t>(value)], search_) != search_) {
-        needs.push_back(value);
-      }
-    };
-    need(id);
-    for (size_t i = 0; i < needs.size(); ++i) {
-      const ValueId with = treatment(needs[i]).encoded_with;
-      if (with != kNone) need(with);
-      for (const ValueId input : inputs_of(needs[i])) need(input);
-    }
-    std::sort(needs.begin(), needs.end());
-    return needs;
-  }
-
   /// The last slot that brings something that `id` is made from.
   SlotId last_supplier(ValueId id) {
     const auto at = static_cast<size_t>(id);
@@ -555,16 +536,24 @@ class Resolver {
       slot.value = graph_.slots[s].value;
       const Source source = treatment(slot.value).source;
       slot.drops = source == Source::kMadeAgain || source == Source::kEncoded;
-      if (slot.drops) {
-        for (const ValueId need : needs_of(slot.value)) {
-          if (treatment(need).source != Source::kModel) slot.needs.push_back(need);
-        }
-      }
       const auto slices = slices_.find(static_cast<SlotId>(s));
       if (slices != slices_.end()) slot.slices = slices->second;
     }
-    for (const SlotTreatment& slot : plan_.slots) {
-      for (const ValueId need : slot.needs) mark_supplier(need);
+    ++search_;
+    for (size_t s = 0; s < plan_.slots.size(); ++s) {
+      if (plan_.slots[s].drops) mark_suppliers(plan_.slots[s].value);
+    }
+  }
+
+  /// Marks the slots that bring what `id` needs, as far as this search has not met it.
+  void mark_suppliers(ValueId id) {
+    std::vector<ValueId> open{id};
+    while (!open.empty()) {
+      const ValueId next = open.back();
+      open.pop_back();
+      if (std::exchange(seen_[static_cast<size_t>(next)], search_) == search_) continue;
+      mark_supplier(next);
+      plan_.each_need(next, [&open](ValueId need) { open.push_back(need); });
     }
   }
 

@@ -502,15 +502,25 @@ class PlanExecution::State {
     };
     std::sort(backward_order_.begin(), backward_order_.end(),
               [&](SlotId a, SlotId b) { return asked_at(a) < asked_at(b); });
+    place_in_order_.assign(plan_->slots.size(), 0);
+    for (size_t i = 0; i < backward_order_.size(); ++i) {
+      place_in_order_[static_cast<size_t>(backward_order_[i])] = i;
+    }
   }
 
   /// Begins to fetch what the slots need that backward asked for next when it was recorded.
   void look_ahead(SlotId slot) {
-    const auto here = std::find(backward_order_.begin(), backward_order_.end(), slot);
-    const auto behind = static_cast<size_t>(backward_order_.end() - here);
-    for (size_t i = 1; i <= kLookAhead && i < behind; ++i) {
-      for (const ValueId need : treatment(here[static_cast<std::ptrdiff_t>(i)]).needs) {
-        if (!walk_.is_cached(need)) held_.prefetch(need);
+    if (plan_->codecs.empty()) return;
+    const size_t here = place_in_order_[static_cast<size_t>(slot)];
+    std::set<ValueId> seen;
+    for (size_t i = here + 1; i <= here + kLookAhead && i < backward_order_.size(); ++i) {
+      std::vector<ValueId> open{treatment(backward_order_[i]).value};
+      while (!open.empty()) {
+        const ValueId need = open.back();
+        open.pop_back();
+        if (walk_.is_cached(need) || !seen.insert(need).second) continue;
+        held_.prefetch(need);
+        plan_->each_need(need, [&open](ValueId input) { open.push_back(input); });
       }
     }
   }
@@ -550,6 +560,7 @@ class PlanExecution::State {
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them
+  std::vector<size_t> place_in_order_;  ///< by slot, in backward_order_
   std::map<ValueId, int64_t> shortcut_ns_;
   std::set<ValueId> of_rounded_;     ///< kVerify: saved values made again from rounded ones
   std::unique_ptr<State> rounding_;  ///< kVerify: the plan as it rounds; null: there are none

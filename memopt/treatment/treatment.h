@@ -68,10 +68,9 @@ struct ValueTreatment {
 
 struct SlotTreatment {
   ValueId value = kNone;
-  bool drops = false;          ///< the slot keeps nothing; unpacking makes or decodes the value
-  bool supplies = false;       ///< others need the value: it is held for them too
-  std::vector<Slice> slices;   ///< cut out of the saved tensor when it is saved
-  std::vector<ValueId> needs;  ///< all that must stay held until this slot is done with
+  bool drops = false;         ///< the slot keeps nothing; unpacking makes or decodes the value
+  bool supplies = false;      ///< others need the value: it is held for them too
+  std::vector<Slice> slices;  ///< cut out of the saved tensor when it is saved
 };
 
 /// Codecs to find out about in a pass that verifies, whatever the plan does with the value.
@@ -92,6 +91,21 @@ struct TreatmentPlan {
   /// Passes after the one that verifies look at what products and activations saved, too. A look
   /// takes memory, which no prediction has: a plan for a budget does without.
   bool looks_again = true;
+
+  /// Tells each value that must stay held, beside the model's, as long as `id` is to be had: what
+  /// it is made from, and what holds it.
+  void each_need(ValueId id, const auto& tell) const {
+    const ValueTreatment& value = values[static_cast<size_t>(id)];
+    const auto tell_unless_model = [&](ValueId need) {
+      if (values[static_cast<size_t>(need)].source != Source::kModel) tell(need);
+    };
+    if (value.encoded_with != kNone && value.encoded_with != id) {
+      tell_unless_model(value.encoded_with);
+    }
+    if (value.source != Source::kMadeAgain) return;
+    const Recipe& recipe = *recipes[static_cast<size_t>(value.recipe)];
+    for (const ValueId input : recipe.inputs) tell_unless_model(input);
+  }
 };
 
 /// The figures of a plan, for reports; bytes count storages once and leave the model's out.

@@ -26,6 +26,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <deque>
 #include <memory>
 #include <stdexcept>
@@ -1204,6 +1205,25 @@ TEST(Plans, beyond_four_take_the_place_of_the_one_that_was_not_followed_for_the_
   static_cast<void>(steps.take_until_followed(32));
   for (const int64_t rows : {64, 48, 40, 32}) EXPECT_TRUE(is_followed(rows)) << rows;
   EXPECT_FALSE(is_followed(56));
+}
+
+/// What a plan costs grows with the operators, not with the pairs of them.
+TEST(Plans, of_a_loop_of_two_thousand_steps_are_made_in_seconds) {
+  ModeRun run("echo", [] {
+    TestModel model;
+    const at::Tensor weight = at::randn({8}).set_requires_grad(true);
+    model.view.parameters.emplace_back("weight", weight);
+    model.loss = [weight, x = at::randn({4, 8})] {
+      at::Tensor h = x;
+      for (int i = 0; i < 2000; ++i) h = at::tanh(h * weight + 0.1);
+      return h.square().mean();
+    };
+    return model;
+  });
+  const std::clock_t began = std::clock();
+  for (int64_t number = 1; number <= 5; ++number) static_cast<void>(run.step(number));
+  EXPECT_LT(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC, 15);
+  EXPECT_EQ(run.report().followed_passes, 2);
 }
 
 TEST(Passes, that_follow_no_plan_for_long_are_counted_and_warned_of_once) {
