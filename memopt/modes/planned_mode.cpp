@@ -66,20 +66,136 @@ bool asked_alike(const StepGraph& a, const StepGraph& b) {
 
 }  // namespace
 
-/// Chooses the plan of a pass by the first tensor that it saves.
-class PlannedMode::FirstHooks final : public torch::autograd::SavedVariableHooks {
+/// A pass for which there are several plans: each keeps or holds what it needs of it, until the
+/// pass leaves its path. One of them is the pass that the mode is at work on, whatever its phase.
+/// Thread-safe, since a backward may come while the forward pass goes on.
+class PlannedMode::Beginnings {
  public:
-  explicit FirstHooks(PlannedMode& mode) : mode_(&mode) {}
-  void call_pack_hook(const at::Tensor& tensor) override {
-    hooks_ = std::exchange(mode_, nullptr)->hooks_for_first(tensor);
-    if (hooks_ == nullptr) hooks_ = std::make_unique<KeepingHooks>();
-    hooks_->call_pack_hook(tensor);
+  Beginnings(PlannedMode& mode, std::vector<Alternative> alternatives) : mode_(mode) {
+    ways_.emplace_back();
+    for (Alternative& alternative : alternatives) ways_.push_back({std::move(alternative), {}});
   }
-  at::Tensor call_unpack_hook() override { return hooks_->call_unpack_hook(); }
+
+  /// Returns the tensor's number.
+  size_t pack(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    if (packed_ == 0) begin(tensor);
+    for (Way& way : ways_) {
+      way.hooks.resize(packed_ + 1);
+      way.hooks.back() = hooks_of(way);
+      way.hooks.back()->call_pack_hook(tensor);
+    }
+    drop_departed();
+    return packed_++;
+  }
+
+  at::Tensor unpack(size_t number) { return hooks_for(number)->call_unpack_hook(); }
+
+  void release(size_t number) {
+    std::vector<std::shared_ptr<Hooks>> released;  // they go after the lock
+    const std::lock_guard lock(mutex_);
+    for (Way& way : ways_) {
+      if (number < way.hooks.size()) released.push_back(std::move(way.hooks[number]));
+    }
+  }
+
+  /// The forward pass is over. Returns the alternative that the pass follows; null where it is the
+  /// mode's own.
+  Alternative settle() {
+    const std::lock_guard lock(mutex_);
+    if (packed_ == 0) ways_.resize(1);
+    const auto complete = std::find_if(ways_.begin(), ways_.end(),
+                                       [this](const Way& way) { return is_complete(way); });
+    const size_t chosen = complete == ways_.end() ? 0 : complete - ways_.begin();
+    Way way = std::move(ways_[chosen]);
+    for (const Way& other : ways_) {
+      if (&other != &ways_[chosen] && is_own(other)) mode_.drop_pass();
+    }
+    ways_.clear();
+    ways_.push_back({{}, std::move(way.hooks)});
+    return std::move(way.alternative);
+  }
+
+  [[nodiscard]] bool were_shared() const { return were_shared_; }
 
  private:
-  PlannedMode* mode_;  ///< null once the tensor has come; the mode may go then
-  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_;
+  using Hooks = torch::autograd::SavedVariableHooks;
+  struct Way {
+    Alternative alternative;  ///< no pass: the mode's own
+    std::vector<std::shared_ptr<Hooks>> hooks;
+  };
+
+  [[nodiscard]] static bool is_own(const Way& way) { return way.alternative.pass == nullptr; }
+  [[nodiscard]] bool departed(const Way& way) const {
+    return is_own(way) ? mode_.has_departed() : way.alternative.pass->departed();
+  }
+  [[nodiscard]] bool is_complete(const Way& way) const {
+    return is_own(way) ? mode_.is_complete() : way.alternative.pass->complete();
+  }
+
+  [[nodiscard]] std::shared_ptr<Hooks> hooks_of(const Way& way) const {
+    std::unique_ptr<Hooks> hooks =
+        is_own(way) ? mode_.hooks_of_pass() : way.alternative.pass->make_hooks();
+    if (hooks == nullptr) hooks = std::make_unique<KeepingHooks>();
+    return hooks;
+  }
+
+  [[nodiscard]] std::shared_ptr<Hooks> hooks_for(size_t number) const {
+    const std::lock_guard lock(mutex_);
+    return ways_.front().hooks[number];
+  }
+
+  /// Leaves the ways that begin with the tensor; where none does, the mode's own. A pass that is
+  /// recorded is seldom of a kind that is known, but what other kinds begin as tells nothing.
+  void begin(const at::Tensor& tensor) {
+    std::erase_if(ways_, [&](const Way& way) {
+      return !is_own(way) && !way.alternative.pass->begins_with(tensor);
+    });
+    const bool begins_as_another = std::any_of(
+        ways_.begin(), ways_.end(), [](const Way& way) { return way.alternative.is_beginning; });
+    const bool watches = mode_.is<Recording>() && begins_as_another;
+    if (ways_.size() > 1 && !watches && !mode_.begins_as_planned(tensor)) drop(ways_.begin());
+    were_shared_ = ways_.size() > 1;
+  }
+
+  /// The first goes on and keeps everything where the pass has left all ways.
+  void drop_departed() {
+    const bool any_left =
+        std::any_of(ways_.begin(), ways_.end(), [this](const Way& way) { return !departed(way); });
+    for (auto way = ways_.begin(); way != ways_.end() && ways_.size() > 1;) {
+      const bool goes = any_left ? departed(*way) : way != ways_.begin();
+      way = goes ? drop(way) : way + 1;
+    }
+  }
+
+  std::vector<Way>::iterator drop(std::vector<Way>::iterator way) {
+    if (is_own(*way)) mode_.drop_pass();
+    return ways_.erase(way);
+  }
+
+  PlannedMode& mode_;  ///< asked while the forward pass runs
+  mutable std::mutex mutex_;
+  std::vector<Way> ways_;  ///< never empty
+  size_t packed_ = 0;
+  bool were_shared_ = false;
+};
+
+class PlannedMode::SharedHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit SharedHooks(std::shared_ptr<Beginnings> beginnings)
+      : beginnings_(std::move(beginnings)) {}
+  ~SharedHooks() override {
+    if (number_.has_value()) beginnings_->release(*number_);
+  }
+  SharedHooks(const SharedHooks&) = delete;
+  SharedHooks& operator=(const SharedHooks&) = delete;
+
+  void call_pack_hook(const at::Tensor& tensor) override { number_ = beginnings_->pack(tensor); }
+  at::Tensor call_unpack_hook() override { return beginnings_->unpack(*number_); }
+
+ private:
+  std::shared_ptr<Beginnings> beginnings_;
+  std::optional<size_t> number_;
 };
 
 /// Watches between a pass that is rehearsed and its backward.
@@ -116,8 +232,9 @@ void PlannedMode::attach(const ModelView& model) {
   });
   enter(Recording{});
   known_.clear();
-  alternatives_.clear();
+  beginnings_.reset();
   other_ = {};
+  is_beginning_ = shared_beginning_ = false;
   departures_ = passes_ = followed_until_ = followed_at_ = 0;
   warned_ = false;
   open_passes_.clear();
@@ -228,12 +345,17 @@ void PlannedMode::begin_forward() {
     give_up(error.what());
   }
   begin_pass();
-  if (is<GivenUp>()) return;
+  shared_beginning_ = false;
+  if (is<GivenUp>() || known_.empty()) return;
   const EncodeKey key{model_.seed, step_, 0};
-  for (const auto& [plan, followed_at] : known_) {
-    alternatives_.push_back({plan, std::make_unique<PlanExecution>(
-                                       plan, key, PlanExecution::Purpose::kFollow, doubt())});
+  std::vector<Alternative> alternatives;
+  for (const KnownPlan& known : known_) {
+    alternatives.push_back(
+        {known.plan,
+         std::make_unique<PlanExecution>(known.plan, key, PlanExecution::Purpose::kFollow, doubt()),
+         known.is_beginning});
   }
+  beginnings_ = std::make_shared<Beginnings>(*this, std::move(alternatives));
 }
 
 namespace {
@@ -309,6 +431,7 @@ PlanExecution* PlannedMode::execution() const {
 
 void PlannedMode::end_forward() {
   if (rehearses_) return;
+  settle_beginnings();
   const auto* recording = std::get_if<Recording>(&phase_);
   if (recording != nullptr && recording->pass != nullptr) recording->pass->end_forward();
   auto* rehearsing = std::get_if<Rehearsing>(&phase_);
@@ -327,29 +450,28 @@ void PlannedMode::end_forward() {
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::make_hooks() {
   if (rehearses_) return nullptr;
-  if (!alternatives_.empty()) return std::make_unique<FirstHooks>(*this);
+  if (beginnings_ != nullptr) return std::make_unique<SharedHooks>(beginnings_);
   return hooks_of_pass();
 }
 
-std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::hooks_for_first(
-    const at::Tensor& tensor) {
-  std::vector<Alternative> alternatives = std::exchange(alternatives_, {});
-  if (begins_as_planned(tensor)) return hooks_of_pass();
-  const auto fitting = std::find_if(
-      alternatives.begin(), alternatives.end(),
-      [&](const Alternative& alternative) { return alternative.pass->begins_with(tensor); });
-  if (fitting != alternatives.end()) {
-    // The pass is none of the kind that the mode is at work on.
-    std::visit(
-        [](auto& phase) {
-          if constexpr (requires { phase.pass; }) phase.pass.reset();
-        },
-        phase_);
-    other_ = std::move(*fitting);
-    doubted_ = other_.plan;
-    unchecked_ = true;
-  }
-  return hooks_of_pass();
+/// The pass is none of the kind that the mode is at work on.
+void PlannedMode::drop_pass() {
+  std::visit(
+      [](auto& phase) {
+        if constexpr (requires { phase.pass; }) phase.pass.reset();
+      },
+      phase_);
+}
+
+/// The forward pass is over: it is known which plan it follows.
+void PlannedMode::settle_beginnings() {
+  const std::shared_ptr<Beginnings> beginnings = std::exchange(beginnings_, nullptr);
+  if (beginnings == nullptr) return;
+  other_ = beginnings->settle();
+  shared_beginning_ = beginnings->were_shared();
+  if (other_.pass == nullptr) return;
+  doubted_ = other_.plan;
+  unchecked_ = true;
 }
 
 /// Asked of a pass under the plan in force, or that rehearses others for it.
@@ -360,8 +482,19 @@ bool PlannedMode::begins_as_planned(const at::Tensor& tensor) {
          rehearsing->pass->begins_with(tensor);
 }
 
+bool PlannedMode::has_departed() const {
+  if (const PlanExecution* pass = execution()) return pass->departed();
+  const auto* rehearsing = std::get_if<Rehearsing>(&phase_);
+  return rehearsing != nullptr && rehearsing->pass != nullptr && rehearsing->pass->departed();
+}
+
+bool PlannedMode::is_complete() const {
+  if (const PlanExecution* pass = execution()) return pass->complete();
+  const auto* rehearsing = std::get_if<Rehearsing>(&phase_);
+  return rehearsing != nullptr && rehearsing->pass != nullptr && rehearsing->pass->complete();
+}
+
 std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::hooks_of_pass() {
-  if (other_.pass != nullptr) return other_.pass->make_hooks();
   return std::visit(
       [](auto& phase) -> std::unique_ptr<torch::autograd::SavedVariableHooks> {
         if constexpr (requires { phase.pass; }) {
@@ -437,9 +570,9 @@ AllocationSource* PlannedMode::recorded_memory() const {
 
 // Destructors call this: what goes wrong here ends the plan, not the training.
 void PlannedMode::finish_pass() {
+  settle_beginnings();
   note_open_pass();
   try {
-    alternatives_.clear();
     if (other_.pass != nullptr) {
       finish_alternative();
     } else if (auto* recording = std::get_if<Recording>(&phase_)) {
@@ -588,17 +721,15 @@ void PlannedMode::finish_alternative() {
   const Alternative other = std::exchange(other_, {});
   note_pass(*other.pass, other.plan);
   count_fallbacks(other.pass->refused(), *other.plan);
+  const auto known = std::find_if(known_.begin(), known_.end(),
+                                  [&](const KnownPlan& one) { return one.plan == other.plan; });
   if (other.pass->departed()) {
-    // Passes of another kind begin as those of this plan, which would keep them from being watched.
-    std::erase_if(known_, [&](const auto& known) { return known.plan == other.plan; });
-    note_departure();
-  } else {
-    note_followed();
-    for (KnownPlan& known : known_) {
-      if (known.plan == other.plan) known.followed_at = passes_;
-    }
-    if (other.pass->is_retained()) ++report_.retained_passes;
+    if (known != known_.end()) known->is_beginning |= other.pass->departed_later();
+    return note_departure();
   }
+  note_followed();
+  if (known != known_.end()) known->followed_at = passes_;
+  if (other.pass->is_retained()) ++report_.retained_passes;
 }
 
 /// The pass that ends is of the kind that the mode is at work on.
@@ -620,7 +751,7 @@ void PlannedMode::note_departure() {
 
 void PlannedMode::record_again(const std::string& reason) {
   if (verified() && plan_ != nullptr && !wants_rehearsal() && serves_later()) {
-    known_.push_back({plan_, followed_at_});
+    known_.push_back({plan_, followed_at_, is_beginning_});
     const auto earlier = [](const KnownPlan& a, const KnownPlan& b) {
       return a.followed_at < b.followed_at;
     };
@@ -634,6 +765,7 @@ void PlannedMode::record_again(const std::string& reason) {
   refusals_.clear();
   awaited_.clear();
   departures_ = 0;
+  is_beginning_ = false;
   beside_bytes_ = 0;
   cut_short_ = 0;
   forget_plan();
@@ -655,11 +787,13 @@ void PlannedMode::plan_again() {
 void PlannedMode::note_pass(const PlanExecution& pass,
                             std::shared_ptr<const TreatmentPlan> followed) {
   if (pass.departed()) ++report_.counters.departures;
+  if (pass.departed_later() && followed == plan_) is_beginning_ = true;
   if (policy_.host != nullptr) {
     std::set<StorageId> refused = policy_.host->take_refused();
     // A plan of the past was for a graph with other storages.
     const bool of_past = followed != nullptr && followed->graph != graph_;
-    if (!of_past) overrides_.no_room.merge(refused);
+    // A full pool says nothing where several plans filled it.
+    if (!of_past && !shared_beginning_) overrides_.no_room.merge(refused);
   }
   past_.push_back({pass.findings(), std::move(followed), {}});
 }

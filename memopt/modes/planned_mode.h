@@ -88,7 +88,8 @@ struct PlanEstimate {
 /// everything, as mode "none" does. A pass that departs from the recorded one is finished by
 /// keeping. After some of them, and at once where parameters have got other memory, the mode
 /// watches again, each time after twice as many; the plans that it had serve the passes that still
-/// begin as theirs did, so batches of several shapes have a plan each. Beyond four plans the one
+/// go as theirs did, so batches of several shapes have a plan each, and so have two heads of one
+/// trunk: a pass holds what every plan holds that it may still follow. Beyond four plans the one
 /// that was not followed for the longest time goes. A value that is recomputed
 /// and is not what forward had is an error of backward, or of check_step() where the device alone
 /// knows it, and kept from the next pass on. A model that cannot be recorded is trained as under
@@ -203,14 +204,17 @@ class PlannedMode : public Mode {
   /// A verified plan that is not in force.
   struct KnownPlan {
     std::shared_ptr<const TreatmentPlan> plan;
-    int64_t followed_at = 0;  ///< the last pass that did
+    int64_t followed_at = 0;    ///< the last pass that did
+    bool is_beginning = false;  ///< passes of another kind begin as those that follow it
   };
   /// A verified plan that is not in force, and a pass that may follow it.
   struct Alternative {
     std::shared_ptr<const TreatmentPlan> plan;
     std::unique_ptr<PlanExecution> pass;
+    bool is_beginning = false;
   };
-  class FirstHooks;
+  class Beginnings;
+  class SharedHooks;
 
   /// A forward pass that is over, unlike its backward perhaps.
   struct PastPass {
@@ -243,11 +247,13 @@ class PlannedMode : public Mode {
   void warn_of_unplanned_passes();
   void finish_pass();
   void note_open_pass();
+  void settle_beginnings();
   void finish_alternative();
   [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_of_pass();
-  [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_for_first(
-      const at::Tensor& tensor);
+  void drop_pass();
   [[nodiscard]] bool begins_as_planned(const at::Tensor& tensor);
+  [[nodiscard]] bool has_departed() const;
+  [[nodiscard]] bool is_complete() const;
   void forget_other_models();
   void note_followed();
   void note_recorded_way();
@@ -291,15 +297,18 @@ class PlannedMode : public Mode {
   std::vector<AwaitedAnswer> awaited_;  ///< answers for passes that are over
   std::shared_ptr<DeviceDoubt> doubt_;
   std::shared_ptr<const TreatmentPlan> doubted_;  ///< the last plan that was followed
-  std::unique_ptr<DeviceAnswer> asked_;    ///< answer of `doubt_`, if nobody calls check_step()
-  bool unchecked_ = false;                 ///< a plan was followed since check_step()
-  std::shared_ptr<StepGraph> graph_;       ///< the pass that is planned for; null: recording
-  std::vector<KnownPlan> known_;           ///< verified plans not in force
-  int64_t followed_at_ = 0;                ///< the last pass that followed the plan in force
-  std::vector<Alternative> alternatives_;  ///< until the pass has saved its first tensor
-  Alternative other_;                      ///< the one that the pass follows; null: none
-  int64_t departures_ = 0;                 ///< since the plan was made
-  int64_t patience_ = 0;                   ///< so many of them are let by
+  std::unique_ptr<DeviceAnswer> asked_;     ///< answer of `doubt_`, if nobody calls check_step()
+  bool unchecked_ = false;                  ///< a plan was followed since check_step()
+  std::shared_ptr<StepGraph> graph_;        ///< the pass that is planned for; null: recording
+  std::vector<KnownPlan> known_;            ///< verified plans not in force
+  int64_t followed_at_ = 0;                 ///< the last pass that followed the plan in force
+  bool is_beginning_ = false;               ///< the plan in force is one, as in KnownPlan
+  std::shared_ptr<Beginnings> beginnings_;  ///< until the forward pass is over; null: no plan is
+                                            ///< known but the one in force
+  bool shared_beginning_ = false;           ///< the pass went on as several plans do for a while
+  Alternative other_;                       ///< the one that the pass follows; null: none
+  int64_t departures_ = 0;                  ///< since the plan was made
+  int64_t patience_ = 0;                    ///< so many of them are let by
   std::vector<std::weak_ptr<const void>> open_passes_;     ///< held passes of this step
   std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< held passes of earlier steps
   int64_t earlier_held_ = 0;

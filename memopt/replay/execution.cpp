@@ -225,6 +225,14 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return departed_;
   }
+  [[nodiscard]] bool departed_later() const {
+    const std::lock_guard lock(mutex_);
+    return departed_ && next_slot_ > 1;
+  }
+  [[nodiscard]] bool complete() const {
+    const std::lock_guard lock(mutex_);
+    return !departed_ && static_cast<size_t>(next_slot_) == plan_->slots.size();
+  }
   [[nodiscard]] const StepGraph& graph() const { return graph_; }
   [[nodiscard]] bool asked_again() const {
     const std::lock_guard lock(mutex_);
@@ -632,6 +640,14 @@ bool PlanExecution::is_retained() const {
 
 bool PlanExecution::departed() const {
   return state_->departed();
+}
+
+bool PlanExecution::departed_later() const {
+  return state_->departed_later();
+}
+
+bool PlanExecution::complete() const {
+  return state_->complete();
 }
 
 std::vector<ValueId> PlanExecution::not_compared() const {

@@ -123,6 +123,10 @@ class PlanExecution {
   [[nodiscard]] bool is_retained() const;
   /// It left the recorded path.
   [[nodiscard]] bool departed() const;
+  /// It did after its first saved tensor, so that another kind of pass begins as the recorded one.
+  [[nodiscard]] bool departed_later() const;
+  /// The pass was the recorded one from its first saved tensor to its last.
+  [[nodiscard]] bool complete() const;
   /// kVerify: values of slots that backward did not ask for, of which nothing is known.
   [[nodiscard]] std::vector<ValueId> not_compared() const;
   /// kVerify: the pass tells something of the plan.
