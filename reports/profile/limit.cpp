@@ -45,15 +45,37 @@ std::pair<std::string, double> most_to_win(const Roofline& roofline) {
                            [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
+/// Returns the share of a step in operators that were much faster than the measured peaks allow.
+double beyond_peaks_frac(const Roofline& roofline) {
+  constexpr double kFarAbove = 1.5;  // no formula is so wrong
+  double time_s = 0;
+  for (const RoofRow& row : roofline.operators) {
+    if (row.of_roof() > kFarAbove) time_s += row.time_s;
+  }
+  return time_s / roofline.step_s;
+}
+
 /// "not sure, ...: ", where steps were much faster with the profiler, which only slows, than
-/// without.
-std::string noise_words(const ProfilerCost& cost) {
+/// without, or than the peaks that were measured beside them.
+std::string noise_words(const Profile& profile) {
   constexpr double kFaster = 0.9;
-  if (cost.ratio >= kFaster) return "";
+  constexpr double kMostBeyond = 0.05;
+  const double beyond = beyond_peaks_frac(profile.roofline);
+  std::string evidence;
+  if (profile.cost.ratio < kFaster) {
+    evidence = fmt::format("a step took {:.2f} times as long with the profiler as without",
+                           profile.cost.ratio);
+  } else if (beyond > kMostBeyond) {
+    evidence = fmt::format(
+        "operators with {} of a step were faster than the peaks that were measured beside them",
+        format_percent(beyond));
+  } else {
+    return "";
+  }
   return fmt::format(
-      "not sure, because the machine was busy with other work: a step took {:.2f} times as long "
-      "with the profiler as without, so profile again. By this profile it is ",
-      cost.ratio);
+      "not sure, because the machine was busy with other work: {}, so profile again. By this "
+      "profile it is ",
+      evidence);
 }
 
 /// "the host, for which the GPU waits in 40.0 % of a step; ", where it waits long.
@@ -205,7 +227,7 @@ std::string limit_words(const Profile& profile) {
       "every operator were as fast as the machine's measured peaks allow (its roof), a step would "
       "take {} of the time that it takes without the profiler. The most is to be won at {}, all "
       "its shapes together: {} of a profiled step{}",
-      noise_words(profile.cost), waiting_words(profile), compute ? "compute" : "memory",
+      noise_words(profile), waiting_words(profile), compute ? "compute" : "memory",
       format_percent((compute ? compute_s : memory_s) / roofline.step_s),
       compute ? "memory" : "compute",
       format_percent((compute ? memory_s : compute_s) / roofline.step_s),

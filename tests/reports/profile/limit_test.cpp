@@ -60,6 +60,16 @@ TEST(Limit, says_that_the_machine_was_busy_where_the_profiler_made_steps_faster)
       << limit_words(noisy);
 }
 
+TEST(Limit, says_that_the_machine_was_busy_where_operators_were_faster_than_its_peaks) {
+  Profile noisy = profile();
+  noisy.roofline.operators.front().roof_s = 4;
+  EXPECT_TRUE(limit_words(noisy).starts_with(
+      "not sure, because the machine was busy with other work: operators with 60.0 % of a step "
+      "were faster than the peaks that were measured beside them, so profile again. By this "
+      "profile it is compute: "))
+      << limit_words(noisy);
+}
+
 /// The same step with convolutions, a norm and an activation function in the place of the rest.
 Profile of_convolutions() {
   Profile made = profile();
