@@ -95,6 +95,7 @@ class Literals {
     return value;
   }
 
+  /// Like Python, takes one value without a comma for no tuple.
   std::optional<std::vector<int64_t>> take_tuple() {
     std::vector<int64_t> values;
     if (!take('(')) return std::nullopt;
@@ -103,9 +104,14 @@ class Literals {
       if (!value || values.size() == kMostDimensions) return std::nullopt;
       values.push_back(*value);
       if (take(',')) continue;
-      return take(')') ? std::optional(values) : std::nullopt;
+      return take(')') && values.size() > 1 ? std::optional(values) : std::nullopt;
     }
     return values;
+  }
+
+  bool begins_list() {
+    skip_blanks();
+    return rest_.starts_with('[');
   }
 
   bool at_end() {
@@ -152,7 +158,11 @@ Header parse_header(const Source& source, std::string_view text) {
     if (!good) break;
     if (*key == "descr" && !descr) {
       descr = literals.take_string();
-      if (!descr) throw source.malformed("an array of records", kAcceptedTypes);
+      if (!descr) {
+        throw source.malformed(
+            literals.begins_list() ? "an array of records" : "an element type that is no text",
+            kAcceptedTypes);
+      }
     } else if (*key == "fortran_order" && !fortran_order) {
       good = (fortran_order = literals.take_bool()).has_value();
     } else if (*key == "shape" && !shape) {

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -112,6 +113,11 @@ TEST(Npy, refuses_other_element_types_and_says_which_it_knows) {
   expect_refused(npy_of(dictionary_of(">f8", "False", "(1,)"), "12345678"), "element type '>f8'");
   expect_refused(npy_of("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }", "x"),
                  "an array of records");
+  for (const char* descr : {"b'<f8'", "5", "('<f8', (3,))"}) {
+    const std::string dictionary =
+        fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': (1,), }}", descr);
+    expect_refused(npy_of(dictionary, "12345678"), "an element type that is no text (float64, ");
+  }
 }
 
 TEST(Npy, refuses_headers_that_are_none) {
@@ -122,6 +128,9 @@ TEST(Npy, refuses_headers_that_are_none) {
   expect_refused(npy_of(dictionary_of("<f8", "0", "(1,)"), "12345678"), words);
   expect_refused(npy_of(dictionary_of("<f8", "False", "(-1,)"), "12345678"), words);
   expect_refused(npy_of(dictionary_of("<f8", "False", "(1"), "12345678"), words);
+  for (const char* no_tuple : {"(1)", "(1L)", "((1))", "(,)", "(1,,)", "[1]"}) {
+    expect_refused(npy_of(dictionary_of("<f8", "False", no_tuple), "12345678"), words);
+  }
   expect_refused(npy_of(dictionary_of("<f8", "False", "(1,)") + "x", "12345678"), words);
   expect_refused(
       npy_of("{'descr': '<f8', 'descr': '<f8', 'fortran_order': False, 'shape': ()}", ""), words);
