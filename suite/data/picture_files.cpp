@@ -52,7 +52,8 @@ struct SplitPlace {
 
 /// Lists the files below a folder, or below the two splits one after the other. Folders without
 /// links come first, so that links that lead to them again are the ones that are left out. What
-/// links of both splits lead to is the first one's.
+/// links of both splits lead to is the first one's. Links to files come last: what one of them
+/// leads to is read once.
 class Walk {
  public:
   /// `prefix` begins the paths of what is in `folder`; a slash ends it unless it is empty.
@@ -65,6 +66,7 @@ class Walk {
       links_.pop_front();
       if (add_folder(path, name)) linked.push_back(name);
     }
+    for (const auto& [path, name] : std::exchange(file_links_, {})) add_linked_file(path, name);
   }
 
   std::vector<std::string> files;
@@ -76,6 +78,7 @@ class Walk {
   bool add_folder(const fs::path& folder, const std::string& prefix);
   void add_entry(const fs::directory_entry& entry, const std::string& path);
   void add_file(const fs::directory_entry& entry, const std::string& path);
+  void add_linked_file(const fs::path& link, const std::string& path);
 
   /// Says why a folder at `place`, without links, is not for this split; empty where it is.
   [[nodiscard]] const char* why_not(const fs::path& place, bool is_link) const {
@@ -102,6 +105,7 @@ class Walk {
   int round_ = 0;
   Rounds visited_;
   Rounds linked_files_;
+  std::vector<std::pair<fs::path, std::string>> file_links_;
   std::deque<std::pair<fs::path, std::string>> links_;
 };
 
@@ -152,11 +156,22 @@ void Walk::add_entry(const fs::directory_entry& entry, const std::string& path) 
 }
 
 void Walk::add_file(const fs::directory_entry& entry, const std::string& path) {
-  const bool is_link = entry.is_symlink();
-  if (is_link || !linked_files_.empty()) {
-    const fs::path place = fs::canonical(entry.path());
-    if (is_others_file(place)) return left_out.push_back({path, kOthers});
-    if (is_link) linked_files_.emplace(place, round_);
+  if (entry.is_symlink()) {
+    file_links_.emplace_back(entry.path(), path);
+  } else if (!linked_files_.empty() && is_others_file(fs::canonical(entry.path()))) {
+    left_out.push_back({path, kOthers});
+  } else {
+    files.push_back(path);
+  }
+}
+
+void Walk::add_linked_file(const fs::path& link, const std::string& path) {
+  const fs::path place = fs::canonical(link);
+  if (is_others_file(place)) return left_out.push_back({path, kOthers});
+  const bool hidden = place.filename().string().starts_with('.');
+  const bool is_read = visited_.contains(place.parent_path()) && !hidden;
+  if (is_read || !linked_files_.emplace(place, round_).second) {
+    return left_out.push_back({path, "is a link to a file that is read already"});
   }
   files.push_back(path);
 }

@@ -12,8 +12,8 @@
 /// The PNG and JPEG files below a folder, at any depth, in the order of their relative paths
 /// (bytewise). A file counts when it begins as a PNG or JPEG, or is named .png, .jpg or .jpeg.
 /// Links are followed, also those to folders; a folder that several paths lead to is read once,
-/// under the path without links where there is one, so circles end. Every other entry is named in
-/// left_out, also what systems leave behind (Thumbs.db, .DS_Store).
+/// under the path without links where there is one, so circles end; likewise a file. Every other
+/// entry is named in left_out, also what systems leave behind (Thumbs.db, .DS_Store).
 namespace noisemark::suite {
 
 inline constexpr const char* kPictureFiles = "PNG or JPEG files, at any depth";

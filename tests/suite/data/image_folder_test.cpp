@@ -240,6 +240,29 @@ TEST(ImageFolder, linked_folders_and_files_are_read) {
   EXPECT_EQ(dataset->note(), "cats/ is a link to a folder, whose pictures are used");
 }
 
+TEST(ImageFolder, a_file_that_several_paths_lead_to_is_one_picture_and_in_one_split) {
+  const TemporaryFolder elsewhere;
+  elsewhere.write("cat.png", shade(40));
+  elsewhere.write("dogs/0.png", shade(41));
+  const TemporaryFolder folder;
+  for (uint8_t i = 0; i < 12; ++i) {
+    const std::string name = std::to_string(10 + i) + ".png";
+    folder.write("all/" + name, shade(i));
+    fs::create_symlink("all/" + name, folder.path() / ("again" + name));
+  }
+  fs::create_symlink(elsewhere.path() / "cat.png", folder.path() / "cat.png");
+  fs::create_symlink(elsewhere.path() / "cat.png", folder.path() / "cat_again.png");
+  fs::create_symlink(elsewhere.path() / "dogs/0.png", folder.path() / "a_dog.png");
+  fs::create_directory_symlink(elsewhere.path() / "dogs", folder.path() / "dogs");
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 14);
+  expect_words(dataset->note(),
+               {"a_dog.png is a link to a file that is read already and left out, as are "
+                "again10.png, again11.png",
+                "beside 14 good pictures"});
+  EXPECT_EQ(dataset->note().find(" cat.png"), std::string::npos) << dataset->note();
+}
+
 TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) {
   const TemporaryFolder folder;
   folder.write("cats/0.png", shade(1));
