@@ -33,7 +33,8 @@ namespace fs = std::filesystem;
 constexpr const char* kResult = "result.json";
 
 struct Entries {
-  std::vector<fs::path> folders;  ///< by name
+  std::vector<fs::path> folders;   ///< by name
+  std::vector<fs::path> dangling;  ///< links to nothing, which may have been runs
   bool any = false;
 };
 
@@ -41,6 +42,9 @@ Entries entries_of(const fs::path& folder) {
   Entries entries;
   for (const fs::directory_entry& entry : read_folder(folder)) {
     entries.any = true;
+    std::error_code unknown;
+    const bool dangling = entry.is_symlink(unknown) && !entry.exists(unknown);
+    if (dangling && entry.path().filename() != kResult) entries.dangling.push_back(entry.path());
     if (entry.is_symlink() || !entry.is_directory() || is_of_a_replacement(entry.path())) continue;
     entries.folders.push_back(entry.path());
   }
@@ -85,6 +89,9 @@ class Search {
     }
     const auto suite = read_suite(folder);
     if (suite) lose_runs_of(folder, *suite);
+    if (!result && !inside_run) {
+      for (const fs::path& link : entries.dangling) lose(link, std::string(kLinkToNothing));
+    }
     for (const fs::path& below : entries.folders) {
       suites_.push_back(suite ? std::optional(std::pair(folder, *suite)) : std::nullopt);
       visit(below, inside_run || result);
@@ -194,32 +201,6 @@ bool holds_results(const Place& place) {
 
 constexpr std::chrono::minutes kMostSkew{5};  // of two machines that ask the same time servers
 
-void refuse_future(const Side& side) {
-  const std::string latest = utc_now(kMostSkew);
-  for (const NamedResult& run : side.runs) {
-    if (run.result.created_utc.substr(0, latest.size() - 1) <=
-        latest.substr(0, latest.size() - 1)) {
-      continue;
-    }
-    throw bad_input(run.name, "created_utc", run.result.created_utc + ", which has not come yet",
-                    fmt::format("this machine's clock says {}", utc_now()));
-  }
-}
-
-void check_runs(const std::vector<NamedResult>& runs) {
-  std::map<std::string, std::string> seen;
-  for (const NamedResult& run : runs) {
-    if (!is_utc(run.result.created_utc)) {
-      throw bad_input(run.name, "created_utc", fmt::format("\"{}\"", run.result.created_utc),
-                      kTimeForm);
-    }
-    const auto [first, is_new] = seen.emplace(run.result.run_id, run.name);
-    if (!is_new) {
-      throw bad_input(run.name, "", fmt::format("the same run as {}", first->second), "");
-    }
-  }
-}
-
 /// Errors of several results, so that a user learns of all at once.
 class Refusals {
  public:
@@ -232,17 +213,67 @@ class Refusals {
     }
   }
 
-  /// Throws all in one, with the exit code of the first, where there are any.
-  void tell() const {
+  /// Throws all in one, with the exit code of the first, where there are any, and names the runs
+  /// beside them that are lost.
+  void tell(const std::vector<std::string>& lost = {}) const {
     if (all_.empty()) return;
     std::vector<std::string> words;
     for (const Error& one : all_) words.emplace_back(one.what());
+    words.insert(words.end(), lost.begin(), lost.end());
     throw Error(all_.front().code(), fmt::format("{}", fmt::join(words, "; ")));
   }
 
  private:
   std::vector<Error> all_;
 };
+
+/// Names every lost run of a side whose folder is its name.
+std::vector<std::string> words_of_lost(const Side& side) {
+  std::vector<std::string> words;
+  for (const LostRun& run : side.lost) {
+    if (!run.skipped) {
+      words.push_back(fmt::format("{}: {}", (fs::path(side.name) / run.name).string(), run.why));
+    }
+  }
+  return words;
+}
+
+std::vector<std::string> words_of_lost(const Side& base, const Side& candidate) {
+  std::vector<std::string> words = words_of_lost(base);
+  const std::vector<std::string> more = words_of_lost(candidate);
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+void refuse_future(const Side& side, Refusals& refusals) {
+  const std::string latest = utc_now(kMostSkew);
+  for (const NamedResult& run : side.runs) {
+    if (run.result.created_utc.substr(0, latest.size() - 1) <=
+        latest.substr(0, latest.size() - 1)) {
+      continue;
+    }
+    refusals.note([&] {
+      throw bad_input(run.name, "created_utc", run.result.created_utc + ", which has not come yet",
+                      fmt::format("this machine's clock says {}", utc_now()));
+    });
+  }
+}
+
+void check_runs(const std::vector<NamedResult>& runs, Refusals& refusals) {
+  std::map<std::string, std::string> seen;
+  for (const NamedResult& run : runs) {
+    refusals.note([&] {
+      if (!is_utc(run.result.created_utc)) {
+        throw bad_input(run.name, "created_utc", fmt::format("\"{}\"", run.result.created_utc),
+                        kTimeForm);
+      }
+      const auto [first, is_new] = seen.emplace(run.result.run_id, run.name);
+      if (!is_new) {
+        throw bad_input(run.name, "", fmt::format("the same run as {}", first->second), "");
+      }
+    });
+  }
+}
 
 /// Returns the place of a run that is kept as a baseline.
 std::optional<BaselinePlace> baseline_place(const fs::path& run) {
@@ -283,6 +314,7 @@ void read_run(const fs::path& root, const fs::path& folder, Broken broken, Side&
 
 Side read_place(Place place, Broken broken) {
   Side side{place.path, {}};
+  Refusals refusals;
   if (fs::is_regular_file(place.path)) {
     const bool json = fs::path(place.path).extension() == ".json";
     side.runs.push_back({place.path, json ? read_result(place.path) : read_reported(place.path)});
@@ -290,16 +322,15 @@ Side read_place(Place place, Broken broken) {
     FoundRuns& found = place.found;
     // Says why there is nothing.
     if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(place.path);
-    Refusals refusals;
     for (const fs::path& folder : found.folders) {
       refusals.note([&] { read_run(place.path, folder, broken, side); });
     }
-    refusals.tell();
     side.baseline = common_place(found.folders);
     std::move(found.lost.begin(), found.lost.end(), std::back_inserter(side.lost));
     side.left_out = std::move(found.left_out);
   }
-  check_runs(side.runs);
+  check_runs(side.runs, refusals);
+  refusals.tell(words_of_lost(side));
   return side;
 }
 
@@ -367,6 +398,7 @@ Side read_side(const std::string& path, Broken broken) {
 Side read_runs(const std::vector<std::string>& paths, Broken broken) {
   Side all{fmt::format("{}", fmt::join(paths, " ")), {}};
   Refusals refusals;
+  std::vector<std::string> lost_words;
   for (const std::string& path : paths) {
     Side side;
     std::vector<Finding> lost;
@@ -374,15 +406,20 @@ Side read_runs(const std::vector<std::string>& paths, Broken broken) {
     refusals.note([&] {
       or_lost(path, passed_over ? &lost : nullptr, [&] { side = read_side(path, broken); });
     });
-    for (const Finding& one : lost) all.lost.push_back({path, one.words, false, one.code});
+    for (const Finding& one : lost) {
+      all.lost.push_back({path, one.words, false, one.code});
+      lost_words.push_back(fmt::format("{}: {}", path, one.words));
+    }
+    const std::vector<std::string> inside = words_of_lost(side);
+    lost_words.insert(lost_words.end(), inside.begin(), inside.end());
     std::move(side.runs.begin(), side.runs.end(), std::back_inserter(all.runs));
     std::move(side.lost.begin(), side.lost.end(), std::back_inserter(all.lost));
     std::move(side.left_out.begin(), side.left_out.end(), std::back_inserter(all.left_out));
   }
-  refusals.tell();
+  check_runs(all.runs, refusals);
+  refuse_future(all, refusals);
+  refusals.tell(lost_words);
   if (all.runs.empty()) throw bad_input(all.name, "", "no run with a result", "at least one");
-  check_runs(all.runs);
-  refuse_future(all);
   return all;
 }
 
@@ -406,9 +443,9 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
   Refusals refusals;
   refusals.note([&] { sides.first = read_place(std::move(place), Broken::kIsRefused); });
   refusals.note([&] { sides.second = read_side(candidate); });
-  refusals.tell();
-  refuse_future(sides.first);
-  refuse_future(sides.second);
+  refuse_future(sides.first, refusals);
+  refuse_future(sides.second, refusals);
+  refusals.tell(words_of_lost(sides.first, sides.second));
   return sides;
 }
 
@@ -426,11 +463,14 @@ std::string cell_name(const Identity& id) {
 Cells pair_runs(const Side& base, const Side& candidate) {
   std::set<std::string> base_runs;
   for (const NamedResult& run : base.runs) base_runs.insert(run.result.run_id);
+  Refusals refusals;
   for (const NamedResult& run : candidate.runs) {
-    if (base_runs.contains(run.result.run_id)) {
+    if (!base_runs.contains(run.result.run_id)) continue;
+    refusals.note([&] {
       throw bad_input(run.name, "", fmt::format("run {} is on both sides", run.result.run_id), "");
-    }
+    });
   }
+  refusals.tell(words_of_lost(base, candidate));
   Cells cells;
   const std::map<CellKey, Runs> bases = by_cell(base);
   const std::map<CellKey, Runs> candidates = by_cell(candidate);

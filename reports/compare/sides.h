@@ -71,7 +71,8 @@ enum class Broken { kIsRefused, kIsLost };
 /// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.
 /// In a suite's folder only the results of its runs count. Throws Error (bad input): nothing there,
 /// a folder that cannot be read, a changed result, a report of another result, a run twice, a time
-/// of creation that is none. Of several results that cannot be taken it names every one.
+/// of creation that is none. Of several results that cannot be taken it names every one, and
+/// beside them the runs that are lost.
 [[nodiscard]] Side read_side(const std::string& path, Broken broken = Broken::kIsRefused);
 
 /// The runs of several such paths. Throws Error (bad input) likewise, where no run of them left a

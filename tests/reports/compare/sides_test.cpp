@@ -159,6 +159,52 @@ TEST(Sides, the_same_run_twice_is_refused) {
   expect_refused(folder.path().string(), "the same run as");
 }
 
+TEST(Sides, of_which_one_run_is_there_twice_name_every_other_fault_too) {
+  const Folder folder("twice_and_broken");
+  const fs::path both = folder.path() / "both";
+  for (const char* name : {"a", "b", "y", "z"}) {
+    fs::create_directories(both / name);
+    write_result(both / name / "result.json", test::full_result());
+  }
+  write_file_atomically(both / "b" / "result.json", "{");
+  fs::create_directory_symlink("nowhere", both / "c");
+  fs::create_directories(both / "d");
+  write_file_atomically(both / "d" / "events.mlog", "");
+  const auto expect_all_named = [&](const auto& read) {
+    try {
+      (void)read();
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      const std::string words = error.what();
+      for (const char* name :
+           {"y: the same run as", "z: the same run as", "b", "c: a link", "d: it was begun"}) {
+        EXPECT_NE(words.find((both / name).string()), std::string::npos) << name << ": " << words;
+      }
+    }
+  };
+  const std::string path = both.string();
+  fs::create_directories(folder.path() / "copy");
+  write_result(folder.path() / "copy" / "result.json", test::full_result());
+  expect_all_named([&] { return read_side(path); });
+  expect_all_named([&] { return read_side(path, Broken::kIsLost); });
+  expect_all_named([&] { return read_runs({path}, Broken::kIsLost); });
+  expect_all_named([&] { return read_runs({(folder.path() / "copy").string(), path}); });
+  expect_all_named([&] { return read_sides(path, (folder.path() / "copy").string()); });
+}
+
+TEST(Sides, a_run_on_both_sides_is_refused_beside_what_is_lost) {
+  Side base{"base", {{"base/a", test::full_result()}}};
+  base.lost.push_back({"b", "it left no result"});
+  try {
+    (void)pair_runs(base, {"new", {{"new/a", test::full_result()}}});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("is on both sides; base/b: it left no result"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Sides, a_time_of_creation_that_is_none_is_refused) {
   const Folder folder("time");
   Result result = test::full_result();
