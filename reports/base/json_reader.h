@@ -133,6 +133,14 @@ class Reader {
     return *entry;
   }
 
+  /// The value as an error shows it.
+  [[nodiscard]] static std::string shortened(const Json& value) {
+    constexpr size_t kLongest = 60;
+    std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+    return text;
+  }
+
  private:
   std::string where_;
   Bounds bounds_;
@@ -201,13 +209,6 @@ class Reader {
     for (const auto& number : list) {
       to.push_back(number.value_or(std::numeric_limits<double>::quiet_NaN()));
     }
-  }
-
-  static std::string shortened(const Json& value) {
-    constexpr size_t kLongest = 60;
-    std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-    return text;
   }
 };
 

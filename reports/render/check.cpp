@@ -66,7 +66,11 @@ std::optional<Result> check_file(const std::string& text, const std::string& fil
     return result;
   } catch (const Error& error) {
     const std::string what = error.what();
-    findings.push_back({file, "schema", what.substr(std::min(what.size(), file.size() + 2))});
+    const std::string words = what.substr(std::min(what.size(), file.size() + 2));
+    const auto named = [&](const Finding& one) { return one.words == words; };
+    if (std::none_of(findings.begin(), findings.end(), named)) {
+      findings.push_back({file, "schema", words});
+    }
     return std::nullopt;
   }
 }

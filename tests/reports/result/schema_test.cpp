@@ -121,6 +121,42 @@ TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {
   }
 }
 
+TEST(Schema, words_every_kind_of_error_as_the_reader_does) {
+  struct Case {
+    std::string pointer;
+    Json value;
+    std::string words;
+  };
+  const std::vector<Case> cases{
+      {"/gates/0/relation", "near",
+       "gates[0].relation: \"near\" (one of: at most, at least, equals)"},
+      {"/exit/code", 9, "exit.code: 9 (one of: 0, 1, 2, 3, 4, 5, 70, 71, 74, 77, 130)"},
+      {"/identity/threads", "two", "identity.threads: \"two\" (an integer)"},
+      {"/protocol/steps", -1, "protocol.steps: -1 (an integer of at least 0)"},
+      {"/samples/step_s/0", -0.5, "samples.step_s[0]: -0.5 (a number of at least 0)"},
+      {"/samples/loss/3", "x", "samples.loss[3]: \"x\" (a number or null)"},
+      {"/samples/loss", 3, "samples.loss: 3 (a list)"},
+      {"/run_id", "0123", "run_id: \"0123\" (a string of the form ^[0-9a-f]{16}$)"},
+      {"/identity/benchmark", "", "identity.benchmark: \"\" (a string that is not empty)"},
+      {"/identity/custom", 1, "identity.custom: 1 (true or false)"},
+      {"/metrics/0/ci95", 3, "metrics[0].ci95: 3 (an object)"},
+      {"/metrics/0/ci95", Json::object(),
+       "metrics[0].ci95.high: missing (every key must be there)"},
+      {"/memory", nullptr, "memory: null (an object)"},
+      {"/schema/version", "2.0.0", "schema.version: \"2.0.0\" (\"1.0.0\")"},
+      {"/environment/kernel", 6, "environment.kernel: 6 (a string)"},
+      {"/exit/status", 6, "exit.status: 6 (a string)"},
+      {"/exit/colour", 6, "exit.colour: unknown key (one of: code, reasons, status)"}};
+  for (const Case& one : cases) {
+    Json file = Json::parse(to_json(test::full_result()));
+    file[Json::json_pointer(one.pointer)] = one.value;
+    const auto problems = schema_problems(file.dump());
+    EXPECT_NE(std::find(problems.begin(), problems.end(), one.words), problems.end())
+        << one.words << " is not: " << (problems.empty() ? "accepted" : problems.front());
+    for (const std::string& words : problems) EXPECT_TRUE(words.ends_with(')')) << words;
+  }
+}
+
 TEST(Schema, refuses_a_missing_and_an_unknown_key_of_every_object) {
   const Json whole = Json::parse(to_json(test::full_result()));
   for (const auto& [section, value] : whole.items()) {
