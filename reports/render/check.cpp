@@ -305,14 +305,19 @@ std::vector<Finding> check_folder(const fs::path& folder) {
   return findings;
 }
 
-/// The runs of a suite whose folders are not there, or hold nothing of a run.
-void add_lost_of_suite(const fs::path& folder, std::vector<Finding>& lost) {
+/// The runs of a suite whose folders are not there, or hold nothing of a run, or have the result of
+/// another one, which goes to `taken`.
+void add_lost_of_suite(const fs::path& folder, std::set<fs::path>& taken,
+                       std::vector<Finding>& lost) {
   std::vector<Finding> named_by_others;  // a list that is none
   or_lost(folder / "suite.json", &named_by_others, [&] {
     const auto suite = read_suite(folder);
     if (!suite) return;
     for (const SuiteRun& run : suite_runs(folder, *suite)) {
       const fs::path place = folder / run.name;
+      if (run.taken && taken.insert(place).second) {
+        lost.push_back({(place / "result.json").string(), kLost, run.lost});
+      }
       if (run.lost.empty() || run.not_run || fs::exists(place / "events.mlog")) continue;
       if (!fs::exists(place / "result.json")) lost.push_back({place.string(), kLost, run.lost});
     }
@@ -340,12 +345,12 @@ void add_lost_suite(const fs::path& folder, std::vector<Finding>& lost) {
 }
 
 void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
-                        std::vector<Finding>* lost) {
+                        std::set<fs::path>& taken, std::vector<Finding>* lost) {
   or_lost(folder, lost, [&] {
     for (const fs::directory_entry& entry : read_folder(folder)) {
       if (entry.path().filename() == "result.json") found.push_back(folder);
       if (lost != nullptr && entry.path().filename() == "suite.json") {
-        add_lost_of_suite(folder, *lost);
+        add_lost_of_suite(folder, taken, *lost);
       }
       if (lost != nullptr && entry.path().filename() == "report.md") add_lost_suite(folder, *lost);
       std::error_code unknown;
@@ -358,7 +363,7 @@ void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
       if (lost != nullptr && is_begun_run(entry.path())) {
         lost->push_back({entry.path().string(), kLost, kBegun});
       }
-      add_result_folders(entry.path(), found, lost);
+      add_result_folders(entry.path(), found, taken, lost);
     }
   });
 }
@@ -395,7 +400,9 @@ std::vector<fs::path> result_folders(const fs::path& path, std::vector<Finding>*
   if (!fs::is_directory(path, none)) throw bad_input(path.string(), "", "not a folder", kAccepted);
   std::vector<fs::path> folders;
   const size_t lost_before = lost == nullptr ? 0 : lost->size();
-  add_result_folders(path, folders, lost);
+  std::set<fs::path> taken;
+  add_result_folders(path, folders, taken, lost);
+  std::erase_if(folders, [&](const fs::path& folder) { return taken.contains(folder); });
   if (folders.empty() && (lost == nullptr || lost->size() == lost_before)) {
     throw bad_input(path.string(), "",
                     is_begun_run(path) ? kBegun : "no result.json in it or below it", kAccepted);

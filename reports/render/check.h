@@ -40,9 +40,9 @@ inline constexpr const char* kLost = "lost";  ///< a run without a result
 
 /// Returns `path` itself or the folders below it that hold a result.json, sorted by name. A folder
 /// that cannot be read goes to `lost`, as does a run that was begun or that a suite names and that
-/// left no result; without `lost` an unreadable folder is thrown as Error (bad input), because
-/// nobody knows what it holds, and the others are passed over. Throws Error too when there is no
-/// result and nothing lost.
+/// left no result, also where another run's result lies in its place; without `lost` an unreadable
+/// folder is thrown as Error (bad input), because nobody knows what it holds, and the others are
+/// passed over. Throws Error too when there is no result and nothing lost.
 [[nodiscard]] std::vector<std::filesystem::path> result_folders(
     const std::filesystem::path& path, std::vector<Finding>* lost = nullptr);
 

@@ -109,6 +109,7 @@ std::optional<Suite> joined_suite(const fs::path& folder) {
     for (const auto& [run, sha256] : part.suite.earlier) joined.earlier[place(run)] = sha256;
     for (const auto& [run, reason] : part.suite.not_run) joined.not_run[place(run)] = reason;
     for (const auto& [run, cause] : part.suite.causes) joined.causes[place(run)] = cause;
+    for (const std::string& run : part.suite.not_made) joined.not_made.push_back(place(run));
     joined.judged.insert(joined.judged.end(), part.suite.judged.begin(), part.suite.judged.end());
   }
   return joined;

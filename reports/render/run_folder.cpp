@@ -159,6 +159,11 @@ std::vector<SuiteRun> suite_runs(const fs::path& folder, const Suite& suite) {
     SuiteRun run{name, "", not_run != suite.not_run.end()};
     if (run.not_run) {
       run.lost = not_run->second;
+    } else if (std::find(suite.not_made.begin(), suite.not_made.end(), name) !=
+                   suite.not_made.end() &&
+               is_named(folder / name / "result.json")) {
+      run.lost = fmt::format("{}: the one there is of another run", kNoResult);
+      run.taken = true;
     } else {
       run.lost = why_lost(folder / name, earlier == suite.earlier.end() ? "" : earlier->second);
     }

@@ -61,6 +61,9 @@ struct Suite {
   std::optional<SuitePart> part = {};  ///< empty: it is whole
   /// The cause, by name, that a run has told. It is why there is no result.
   std::map<std::string, std::string> causes = {};
+  /// Names of runs that the suite did not make yet, or whose folder another run had taken: a result
+  /// there is none of this suite.
+  std::vector<std::string> not_made = {};
 };
 
 namespace json {
@@ -83,6 +86,8 @@ struct Fields<Suite> {
       field("earlier", &Suite::earlier, "SHA-256 of results that lay there before, by folder"),
       field("not_run", &Suite::not_run, "why runs cannot run here, by folder"),
       field("causes", &Suite::causes, "why runs left no result, by folder").left_out_if_empty(),
+      field("not_made", &Suite::not_made, "folders in which a result is of another run")
+          .left_out_if_empty(),
       field("judged", &Suite::judged, "benchmarks whose quality over seeds is judged")
           .left_out_if_empty(),
       field("part", &Suite::part, "the part that ran here").left_out_if_empty()};
@@ -102,10 +107,12 @@ struct SuiteRun {
   std::string name;
   std::string lost;      ///< reason why it has no result of its own; empty: it has one
   bool not_run = false;  ///< it was never run, so that a missing result is no failure
+  bool taken = false;    ///< its folder has the result of a run that is none of the suite's
 };
 
 /// Every run of the suite in `folder`, in its order: the one rule of which results are a suite's.
-/// A result of a run that was not run, or that lay there before, is none of it; where a run was to
+/// A result of a run that was not run, that lay there before, or that another run left there, is
+/// none of it; where a run was to
 /// replace that one and did not, the reason says how it ended.
 [[nodiscard]] std::vector<SuiteRun> suite_runs(const std::filesystem::path& folder,
                                                const Suite& suite);

@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <new>
 #include <system_error>
 
 namespace noisemark::suite {
@@ -105,25 +107,56 @@ Cause::~Cause() {
   for (const int end : ends_) close(end);
 }
 
-std::string Cause::words() const {
-  std::string words;
-  std::array<char, size_t{1} << 12U> block{};
-  ssize_t got = 0;
-  do {
-    got = read(ends_[0], block.data(), block.size());  // waits for nobody
-    if (got > 0) words.append(block.data(), static_cast<size_t>(got));
-  } while (got > 0 || (got < 0 && errno == EINTR));
-  return words.substr(0, words.find('\0'));  // of several processes, the first that told
-}
+namespace {
 
-void tell_cause(const std::string& words) noexcept {
+/// The first letter of a message, which a null ends.
+constexpr char kCauseMessage = 'c';
+constexpr char kRunMessage = 'r';
+
+void tell(char kind, const std::string& words) {
   const char* number = std::getenv(Cause::kVariable);
   if (number == nullptr) return;
   const int descriptor = std::atoi(number);
   struct stat status {};
   const bool ours = descriptor > STDERR_FILENO && fstat(descriptor, &status) == 0 &&
                     S_ISFIFO(status.st_mode) && (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0;
-  if (ours) (void)!write(descriptor, words.c_str(), words.size() + 1);
+  if (!ours) return;
+  const std::string message = kind + words;
+  (void)!write(descriptor, message.c_str(), message.size() + 1);
+}
+
+}  // namespace
+
+Cause::Told Cause::told() const {
+  std::string all;
+  std::array<char, size_t{1} << 12U> block{};
+  ssize_t got = 0;
+  do {
+    got = read(ends_[0], block.data(), block.size());  // waits for nobody
+    if (got > 0) all.append(block.data(), static_cast<size_t>(got));
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  Told told;
+  for (size_t begin = 0; begin < all.size();) {
+    const size_t end = std::min(all.find('\0', begin), all.size());
+    std::string& words = all[begin] == kRunMessage ? told.run_id : told.words;
+    if (words.empty() && end > begin) words = all.substr(begin + 1, end - begin - 1);
+    begin = end + 1;
+  }
+  return told;
+}
+
+void tell_cause(const std::string& words) noexcept {
+  try {
+    tell(kCauseMessage, words);
+  } catch (const std::bad_alloc&) {  // nothing is told
+  }
+}
+
+void tell_run(const std::string& run_id) noexcept {
+  try {
+    tell(kRunMessage, run_id);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 }  // namespace noisemark::suite

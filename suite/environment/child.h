@@ -20,7 +20,8 @@ struct ChildCommand {
   int kept = -1;  ///< a descriptor that the program keeps under its number; -1: none
 };
 
-/// Carries to a process why another program of ours that it started has failed.
+/// Carries to a process what another program of ours that it started has to tell: whose result it
+/// writes, and why it failed.
 class [[nodiscard]] Cause {
  public:
   /// Throws std::system_error.
@@ -30,8 +31,12 @@ class [[nodiscard]] Cause {
   Cause& operator=(const Cause&) = delete;
   /// The descriptor that the program keeps, of which kVariable tells it.
   [[nodiscard]] int kept() const { return ends_[1]; }
-  /// Returns what a program that has ended told; empty where it told nothing.
-  [[nodiscard]] std::string words() const;
+  struct Told {
+    std::string words;   ///< why it failed; empty: it told nothing
+    std::string run_id;  ///< names the run whose result its folder has; empty: it told of none
+  };
+  /// Returns what a program that has ended told: of several processes, what the first one did.
+  [[nodiscard]] Told told() const;
 
   static constexpr const char* kVariable = "NOISEMARK_CAUSE";
 
@@ -41,6 +46,9 @@ class [[nodiscard]] Cause {
 
 /// Tells the words to the process that waits for them, if one does: as many as a pipe has room for.
 void tell_cause(const std::string& words) noexcept;
+
+/// Tells the same process the run whose result the folder has, or will have.
+void tell_run(const std::string& run_id) noexcept;
 
 /// Starts a process that does not outlive the thread which started it: the kernel kills it when
 /// this process ends in whatever way. Returns its number once the program runs, so that no signal

@@ -19,6 +19,7 @@
 #include "reports/base/sha256.h"
 #include "reports/base/streams.h"
 #include "reports/render/run_folder.h"
+#include "reports/result/json_io.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_files.h"
 #include "suite/config/catalogue.h"
@@ -121,7 +122,8 @@ using ResultsByName = std::map<std::string, reports::Result>;
 /// Runs one plan of several in a process of its own (this very program), so that no run inherits
 /// another's memory, caches or settings. Standard output and error are shared, and an interrupt of
 /// this process, which must hold an InterruptGuard, goes on to it. `variables` are set in its
-/// environment, which is this process's otherwise. Returns how it ended and why it failed; a signal
+/// environment, which is this process's otherwise. Returns how it ended, why it failed and whose
+/// result it left; a signal
 /// that killed it is said on standard error.
 ChildEnd run_in_child(const RunOptions& options, const PlannedRun& plan,
                       const std::filesystem::path& out, Variables variables) {
@@ -136,11 +138,13 @@ ChildEnd run_in_child(const RunOptions& options, const PlannedRun& plan,
   const int status = wait_status_of(child);
   const bool ended_for_memory = ended_before && processes_ended_for_memory() > ended_before;
   ChildEnd end = end_of_child(status, ended_for_memory);
+  const Cause::Told told = cause.told();
   if (!end.words.empty()) {
     reports::say_on_stderr(end.words);
   } else {
-    end.words = cause.words();
+    end.words = told.words;
   }
+  end.run_id = told.run_id;
   return end;
 }
 
@@ -224,6 +228,55 @@ ChildEnd run_one(const SeriesRun& run, const fs::path& folder, bool to_replace) 
   return run_in_child(options, *run.plan, folder, run.environment);
 }
 
+/// The SHA-256 of the result that lies there; empty where none can be read.
+std::string result_there(const fs::path& folder) {
+  try {
+    const fs::path file = folder / "result.json";
+    return fs::exists(file) ? reports::sha256_of_file(file) : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+bool is_of_run(const fs::path& folder, const std::string& run_id) {
+  try {
+    return reports::read_result(folder / "result.json").run_id == run_id;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Keeps in the suite which of its folders other runs have taken. What lies in a continued suite
+/// was looked at before, and is its own.
+class Owners {
+ public:
+  Owners(const std::vector<SeriesRun>& runs, const fs::path& out, reports::Suite& suite)
+      : out_(out), suite_(suite) {
+    for (const SeriesRun& run : runs) {
+      if (!run.plan || result_there(out / run.name).empty()) suite.not_made.push_back(run.name);
+    }
+  }
+
+  /// Before the run of that name is begun.
+  void begin(const std::string& name) {
+    before_ = result_there(out_ / name);
+    if (!before_.empty() || std::erase(suite_.not_made, name) == 0) return;
+    reports::write_suite(out_, suite_);  // a series that is killed now has the run's result
+  }
+
+  /// After it, which left the result of the run `run_id`, if of any.
+  void end(const std::string& name, const std::string& run_id) {
+    const std::string now = result_there(out_ / name);
+    const bool stays = now == before_ || is_of_run(out_ / name, run_id);
+    if (!stays) suite_.not_made.push_back(name);
+  }
+
+ private:
+  const fs::path& out_;
+  reports::Suite& suite_;
+  std::string before_;
+};
+
 /// Empty where the run's result, or that there is none, tells how it ended.
 std::string why_not_run(ExitCode code, const fs::path& folder) {
   const bool no_result = !fs::exists(folder / "result.json") || holds_replacement(folder);
@@ -248,6 +301,7 @@ SeriesEnd run_series(const SeriesTitle& title, const std::vector<SeriesRun>& run
                      const fs::path& out, bool resume) {
   reports::Suite suite = make_suite(title, runs, out, resume);
   const ResultsByName finished = finished_runs(runs, out, suite, resume);
+  Owners owners(runs, out, suite);
   reports::write_suite(out, suite);
   const InterruptGuard interrupt;
   SeriesEnd end;
@@ -259,9 +313,11 @@ SeriesEnd run_series(const SeriesTitle& title, const std::vector<SeriesRun>& run
     }
     const fs::path folder = out / run.name;
     const auto result = finished.find(run.name);
-    const auto [code, cause] = result != finished.end()
-                                   ? ChildEnd{leave_finished(result->second, folder), ""}
-                                   : run_one(run, folder, suite.earlier.contains(run.name));
+    if (run.plan) owners.begin(run.name);
+    const auto [code, cause, run_id] = result != finished.end()
+                                           ? ChildEnd{leave_finished(result->second, folder), ""}
+                                           : run_one(run, folder, suite.earlier.contains(run.name));
+    if (run.plan) owners.end(run.name, run_id);
     const std::string not_run = why_not_run(code, folder);
     if (!not_run.empty()) suite.not_run[run.name] = not_run;
     if (!cause.empty()) suite.causes[run.name] = cause;

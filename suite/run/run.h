@@ -19,7 +19,8 @@ namespace noisemark::suite {
 /// The meaning of a process's end to the one that waited for it.
 struct ChildEnd {
   ExitCode code = ExitCode::kPass;
-  std::string words;  ///< why it failed; empty: nothing is known
+  std::string words;        ///< why it failed; empty: nothing is known
+  std::string run_id = {};  ///< names the run whose result it left; empty: it left none
 };
 
 /// Interprets `wait_status` as waitpid() gives it. `ended_for_memory`: meanwhile the kernel ended a

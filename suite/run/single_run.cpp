@@ -22,6 +22,7 @@
 #include "reports/result/warmup.h"
 #include "reports/seeds/gates.h"
 #include "suite/config/lock.h"
+#include "suite/environment/child.h"
 #include "suite/environment/environment.h"
 #include "suite/io/tensors.h"
 #include "suite/probes/phase_timer.h"
@@ -454,6 +455,7 @@ class SingleRun {
   /// The failure that ends it early is written into the result before it is thrown on.
   ExitCode execute() {
     try {
+    tell_run(result_.run_id);
       make_passes(run_);
       judge();
       write();
@@ -701,6 +703,7 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
       const bool stays = !reports::came_to_its_last_step(*earlier) && replaces_run_to_keep(folder);
       if (!stays) put_in_place(folder);
       return leave_finished(*earlier, stays ? folder.path : folder.final_path);
+      tell_run(earlier->run_id);
     }
     const bool continues = std::filesystem::exists(folder.checkpoint());
     if (continues) require_continuable(folder.checkpoint(), key, plan.spec.mode);

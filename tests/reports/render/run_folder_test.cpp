@@ -297,6 +297,22 @@ TEST_F(WriteReport, of_a_suite_each_run_has_its_own_result_or_a_reason_for_none)
   for (const SuiteRun& run : runs) EXPECT_EQ(run.not_run, run.name == "unrun");
 }
 
+TEST_F(WriteReport, of_a_suite_a_result_of_another_run_is_none_and_is_named_once) {
+  for (const char* name : {"own", "taken"}) write_run_folder(folder_ / name, result());
+  Suite suite{"smoke", {"own", "taken", "died"}, {}};
+  suite.not_made = {"taken", "died"};
+  write_suite(folder_, suite);
+  const std::vector<SuiteRun> runs = suite_runs(folder_, *read_suite(folder_));
+  EXPECT_EQ(runs[0].lost, "");
+  EXPECT_EQ(runs[1].lost, "it left no result: the one there is of another run");
+  EXPECT_EQ(runs[2].lost, "it left no result");
+  EXPECT_TRUE(runs[1].taken && !runs[0].taken && !runs[2].taken);
+  std::vector<Finding> lost;
+  EXPECT_EQ(result_folders(folder_, &lost), std::vector<std::filesystem::path>{folder_ / "own"});
+  ASSERT_EQ(lost.size(), 2U);
+  EXPECT_EQ(lost[0].file, (folder_ / "taken" / "result.json").string());
+}
+
 TEST_F(WriteReport, a_suite_says_how_the_run_ended_that_replaced_no_earlier_result) {
   const fs::path run = folder_ / "a";
   write_run_folder(run, result());

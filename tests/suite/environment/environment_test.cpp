@@ -37,16 +37,19 @@ TEST(SystemFile, finds_a_field_by_its_whole_name) {
 TEST(Cause, is_told_whole_and_a_pipe_full_of_it_blocks_nobody) {
   const Cause cause;
   setenv(Cause::kVariable, std::to_string(cause.kept()).c_str(), 1);
-  EXPECT_EQ(cause.words(), "");
+  EXPECT_EQ(cause.told().words, "");
   const std::string longer(9'000, 'x');
   tell_cause(longer);
+  tell_run("0123456789abcdef");
   tell_cause("a second one");
-  EXPECT_EQ(cause.words(), longer);
+  const Cause::Told told = cause.told();
+  EXPECT_EQ(told.words, longer);
+  EXPECT_EQ(told.run_id, "0123456789abcdef");
   const std::string longest(size_t{1} << 20U, 'y');
   tell_cause(longest);
   tell_cause("one that finds no room");
   unsetenv(Cause::kVariable);
-  const std::string words = cause.words();
+  const std::string words = cause.told().words;
   EXPECT_GE(words.size(), size_t{4096});
   EXPECT_TRUE(longest.starts_with(words));
 }

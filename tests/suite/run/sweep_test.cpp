@@ -281,6 +281,53 @@ TEST(Sweep, says_why_a_cell_left_no_result_also_when_its_report_is_written_again
   EXPECT_TRUE(has(file_bytes(out / "report.md"), "- `seed=1`: " + why));
 }
 
+TEST(Sweep, takes_no_result_that_another_run_left_in_a_cell_before_it) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Texts words = timed_sweep(out, {"seed=1,2"});
+  Process process(noisemark_command(words));
+  ASSERT_TRUE(test::wait_for_file(out / "seed=1" / "events.mlog", "init_start"));
+  process.signal_all(SIGSTOP);
+  const fs::path cell = out / "seed=2";
+  const Finished other = run_noisemark(with(test::timed_only(cell, 2), {"--seed", "77"}));
+  EXPECT_EQ(other.code, 0) << other.both();
+  process.signal_all(SIGCONT);
+  EXPECT_EQ(process.wait().code, 2);
+  EXPECT_EQ(result_in(cell).seeds.base, 77U) << "it stays where it is";
+
+  const std::string why = "it left no result: the one there is of another run: --out: ";
+  const std::string page = file_bytes(out / "sweep.md");
+  EXPECT_TRUE(has(page, "0 of 2 cells passed, 1 did not pass, 1 custom (")) << page;
+  EXPECT_TRUE(has(page, "- `seed=2`: " + why)) << page;
+  EXPECT_TRUE(has(file_bytes(out / "report.md"), "- `seed=2`: " + why));
+  for (const char* command : {"check", "table", "report"}) {
+    const Finished asked = run_noisemark({command, out.string()});
+    EXPECT_NE(asked.code, 0) << command;
+    EXPECT_NE(asked.both().find("the one there is of another run"), std::string::npos)
+        << command << asked.both();
+    EXPECT_EQ(asked.out.find("train.steps=2"), std::string::npos) << asked.out;
+  }
+  const Finished resumed = run_noisemark(with(words, {"--resume"}));
+  EXPECT_EQ(resumed.code, 3) << resumed.both();
+  fs::remove_all(cell);
+  EXPECT_EQ(run_noisemark(with(words, {"--resume"})).code, 0);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(Sweep, that_is_killed_takes_no_result_of_a_cell_that_it_had_not_begun) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(timed_sweep(out, {"seed=1,2"}, 100'000)));
+  ASSERT_TRUE(test::wait_for_file(out / "seed=1" / "events.mlog", "init_start"));
+  process.signal_all(SIGKILL);
+  (void)process.wait();
+  ASSERT_EQ(run_noisemark(with(test::timed_only(out / "seed=2", 2), {"--seed", "77"})).code, 0);
+  const Finished checked = run_noisemark({"check", out.string()});
+  EXPECT_EQ(checked.code, 1) << checked.both();
+  EXPECT_TRUE(has(checked.out, "result.json: lost: it left no result: the one there is of another"))
+      << checked.out;
+}
+
 TEST(Sweep, finds_where_memory_ends_and_passes) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
