@@ -74,6 +74,7 @@ class Validation {
                               : definition_.train.batch / definition_.train.accumulation;
     Losses losses;
     for (int64_t begin = 0; begin < definition_.eval.samples; begin += batch) {
+      if (options_.before_batch) options_.before_batch(begin);
       const Draws draws = draw(begin, std::min(batch, definition_.eval.samples - begin));
       add_losses(model, draws, losses);
       add_optimal(draws, losses);

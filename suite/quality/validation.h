@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "reports/result/result.h"
@@ -28,6 +29,9 @@ struct EvaluationOptions {
   Precision precision;
   bool channels_last = false;
   int64_t batch = 0;  ///< images per forward pass; 0: as in training (batch / accumulation)
+  /// It is called before each forward pass with the samples that are done, and its exception ends
+  /// the evaluation.
+  std::function<void(int64_t done)> before_batch = {};
 };
 
 /// The validation loss: the first `eval.samples` pictures of the test split, sample i at timestep

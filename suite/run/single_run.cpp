@@ -231,8 +231,9 @@ void train(RunState& run) {
   take_outcome(run);
   if (run.training.error) std::rethrow_exception(run.training.error);
   if (run.training.interrupted) {
-    run.interrupted =
-        fmt::format("interrupted after step {} of {}", run.result.protocol.steps, steps);
+    run.interrupted = fmt::format("interrupted {}after step {} of {}",
+                                  run.training.in_evaluation ? "in the evaluation " : "",
+                                  run.result.protocol.steps, steps);
   }
   if (!run.writes()) return;
   std::vector<reports::Artifact>& artifacts = run.result.artifacts;
@@ -454,8 +455,8 @@ class SingleRun {
 
   /// The failure that ends it early is written into the result before it is thrown on.
   ExitCode execute() {
-    try {
     tell_run(result_.run_id);
+    try {
       make_passes(run_);
       judge();
       write();
@@ -702,8 +703,8 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
       (void)tell_whether_more(group, false);
       const bool stays = !reports::came_to_its_last_step(*earlier) && replaces_run_to_keep(folder);
       if (!stays) put_in_place(folder);
-      return leave_finished(*earlier, stays ? folder.path : folder.final_path);
       tell_run(earlier->run_id);
+      return leave_finished(*earlier, stays ? folder.path : folder.final_path);
     }
     const bool continues = std::filesystem::exists(folder.checkpoint());
     if (continues) require_continuable(folder.checkpoint(), key, plan.spec.mode);

@@ -66,6 +66,12 @@ void EventLog::eval_stop(const reports::Evaluation& evaluation) {
   stop("eval", samples(evaluation.samples_seen));
 }
 
+void EventLog::eval_abort(int64_t samples_seen) {
+  EventMetadata metadata = samples(samples_seen);
+  metadata["status"] = "aborted";
+  stop("eval", metadata);
+}
+
 void EventLog::machine_state(int64_t step, const EventMetadata& figures) {
   point("machine_state", step, figures);
 }

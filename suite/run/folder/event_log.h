@@ -25,6 +25,8 @@ class EventLog {
   /// images.
   void eval_start(int64_t step, int64_t samples_seen);
   void eval_stop(const reports::Evaluation& evaluation);
+  /// Closes an evaluation that was cut off and has no result.
+  void eval_abort(int64_t samples_seen);
   /// Notes the machine after `step` steps.
   void machine_state(int64_t step, const reports::EventMetadata& figures);
   /// `status`: "success", or "aborted" for a run that ended early.

@@ -109,8 +109,11 @@ class Pass {
     if (options_.events != nullptr) options_.events->run_start();
     start_ = Clock::now();
     try {
-      if (outcome_.resumed_at_step == 0) evaluate(0);
+      if (lacks_evaluation()) evaluate(trainer_.next_step());
       train();
+    } catch (const Interrupted&) {
+      outcome_.in_evaluation = true;
+      stop_early();
     } catch (const NonFinite& error) {
       outcome_.finiteness = {
           .finite = false,
@@ -145,6 +148,18 @@ class Pass {
       trainer_.restore(trainer_.whole_state(), 0);
     }
     outcome_.resumed_at_step = trainer_.next_step();
+  }
+
+  /// Says whether the steps so far ask for an evaluation that was not made: the first one, or one
+  /// that an interrupt cut off. Rank 0 knows, and tells the others.
+  [[nodiscard]] bool lacks_evaluation() {
+    const int64_t done = trainer_.next_step();
+    if (done == 0) return true;
+    const auto& made = progress().evaluations;
+    const bool lacks =
+        writes() && evaluation_due(done) && (made.empty() || made.back().step < done);
+    const std::shared_ptr<Group>& group = options_.session.group;
+    return group ? !group->exchange(lacks ? "evaluation" : "").front().empty() : lacks;
   }
 
   void train() {
@@ -224,6 +239,7 @@ class Pass {
     how.device = trainer.device;
     how.precision = trainer.precision;
     how.channels_last = trainer.channels_last;
+    how.before_batch = [&](int64_t samples_done) { end_evaluation_if_asked(done, samples_done); };
     reports::Evaluation evaluation = suite::evaluate(trainer_.model(), trainer_.process(),
                                                      *options_.session.dataset, definition_, how);
     evaluation.step = done;
@@ -233,6 +249,14 @@ class Pass {
     if (options_.events != nullptr) options_.events->eval_stop(evaluation);
     if (!std::isfinite(evaluation.loss)) throw NonFinite(done, "validation loss");
     progress().evaluations.push_back(std::move(evaluation));
+  }
+
+  /// A large evaluation takes minutes, which nobody who ends a run has.
+  void end_evaluation_if_asked(int64_t done, int64_t samples_done) const {
+    if (!watch_.end_requested()) return;
+    if (options_.events != nullptr) options_.events->eval_abort(done * definition_.train.batch);
+    throw Interrupted(fmt::format("interrupted in the evaluation after {} of {} samples",
+                                  samples_done, definition_.eval.samples));
   }
 
   /// Rank 0 writes it; the others give it their shares.

@@ -45,6 +45,8 @@ struct TrainingOutcome {
   std::optional<double> loss_scale;      ///< after the last step; empty without it
   memopt::PlannedModeReport mode;        ///< report of the memory mode, since a resumption
   bool interrupted = false;
+  /// The interrupt cut off an evaluation, which is none of the evaluations; a resumed run makes it.
+  bool in_evaluation = false;
   std::vector<double> processor_s;  ///< CPU time of each step that this process made (PhaseTimer)
   std::exception_ptr error;         ///< any other cause of an early end; null: none
 };

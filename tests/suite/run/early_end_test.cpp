@@ -89,6 +89,45 @@ TEST(Interrupt, in_the_profile_pass_costs_no_training_where_checkpoints_are_writ
   EXPECT_TRUE(after.utilization.measured);
 }
 
+/// The last evaluation is the second.
+std::vector<std::string> long_evaluations(const fs::path& out, int64_t samples) {
+  std::vector<std::string> words = timed_only(out, 2);
+  for (std::string& word : words) {
+    if (word.starts_with("eval.samples=")) word = "eval.samples=" + std::to_string(samples);
+  }
+  return words;
+}
+
+TEST(Interrupt, in_the_first_evaluation_ends_it_and_records_none) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(long_evaluations(out, 60'000)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "eval_start"));
+  process.signal(SIGHUP);
+  expect_interrupted_in(out, process.wait(), "in the evaluation after step 0 of 2");
+  EXPECT_TRUE(result_in(out).quality.evaluations.empty());
+  EXPECT_EQ(file_bytes(out / "events.mlog").find("eval_accuracy"), std::string::npos);
+}
+
+TEST(Interrupt, in_a_later_evaluation_is_continued_with_that_one) {
+  const TemporaryFolder folder;
+  const fs::path whole = folder.path() / "whole";
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(long_evaluations(whole, 400)).code, 0);
+  Process process(noisemark_command(long_evaluations(out, 400)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", R"("step":2})"));
+  process.signal(SIGTERM);
+  expect_interrupted_in(out, process.wait(), "in the evaluation after step 2 of 2");
+  EXPECT_EQ(result_in(out).quality.evaluations.size(), 1U);
+  const Finished resumed = run_noisemark(with(long_evaluations(out, 400), {"--resume"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.both();
+  const reports::Quality quality = result_in(out).quality;
+  const reports::Quality expected = result_in(whole).quality;
+  ASSERT_EQ(quality.evaluations.size(), 2U);
+  EXPECT_EQ(quality.evaluations[1].loss, expected.evaluations[1].loss);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+}
+
 TEST(Interrupt, of_several_runs_ends_all_and_still_writes_their_report) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
