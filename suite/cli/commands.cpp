@@ -246,7 +246,7 @@ constexpr ExitRow kExitRows[] = {
     {ExitCode::kCannotWrite, "cannot write (full disk), or a file's reading fails"},
     {ExitCode::kCannotRunHere,
      "cannot run here: no GPU, or no images were given; 1 with NOISEMARK_REQUIRE=cuda"},
-    {ExitCode::kInterrupted, "interrupted: the result is written and marked so"},
+    {ExitCode::kInterrupted, "interrupted: the result of a run is written and marked so"},
 };
 
 std::string signature(const Command& command) {

@@ -21,6 +21,7 @@
 #include "suite/environment/processor.h"
 #include "suite/run/passes/failure.h"
 #include "suite/run/passes/session.h"
+#include "suite/run/passes/watch.h"
 
 namespace {
 
@@ -98,6 +99,7 @@ void before_libraries() {
 int main(int argc, char** argv) {
   std::set_terminate(usual_end());
   keep_numbers_of_streams();
+  noisemark::suite::end_on_request();
   // A write beyond the limit of a file's size fails with a cause, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   // LibTorch's profiler complains on standard error wherever a CUDA build finds no driver.

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/streams.h"
 #include "suite/parallel/group.h"
@@ -78,7 +79,50 @@ void on_interrupt(int signal, siginfo_t* info, void*) {
   errno = error;
 }
 
+/// strsignal() and its like may not be called in a handler.
+constexpr std::string_view name_of(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "SIGINT";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGQUIT:
+      return "SIGQUIT";
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGXCPU:
+      return "SIGXCPU";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "SIGUSR2";
+  }
+}
+
+void say_and_end(int signal) {
+  std::signal(SIGPIPE, SIG_IGN);  // standard error may be gone, and the exit code says it too
+  for (const std::string_view words :
+       {std::string_view("noisemark: interrupted by "), name_of(signal), std::string_view("\n")}) {
+    (void)!write(STDERR_FILENO, words.data(), words.size());
+  }
+  _exit(static_cast<int>(ExitCode::kInterrupted));
+}
+
+bool is_ignored(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
+
+void end_on_request() {
+  struct sigaction action {};
+  action.sa_handler = say_and_end;
+  for (const int signal : kEndRequests) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (!is_ignored(before)) sigaction(signal, &action, nullptr);
+  }
+}
 
 InterruptGuard::InterruptGuard() {
   direct = 0;
@@ -87,23 +131,20 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action {};
   action.sa_sigaction = on_interrupt;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (const int signal : kEndRequests) {
-    struct sigaction before {};
-    sigaction(signal, nullptr, &before);
-    const bool ignored = (before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_IGN;
-    if (!ignored) sigaction(signal, &action, nullptr);
+  for (size_t i = 0; i < kEndRequests.size(); ++i) {
+    sigaction(kEndRequests[i], nullptr, &before_[i]);
+    if (!is_ignored(before_[i])) sigaction(kEndRequests[i], &action, nullptr);
   }
   pipe_ends_ = std::signal(SIGPIPE, SIG_IGN) == SIG_DFL;
 }
 
 InterruptGuard::~InterruptGuard() {
   // A repeated request, or one that follows a warning, may come until the process ends.
-  for (const int signal : kEndRequests) {
-    if (requested()) break;
+  for (size_t i = 0; i < kEndRequests.size() && !requested(); ++i) {
     struct sigaction now {};
-    sigaction(signal, nullptr, &now);
+    sigaction(kEndRequests[i], nullptr, &now);
     if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt) {
-      std::signal(signal, SIG_DFL);
+      sigaction(kEndRequests[i], &before_[i], nullptr);
     }
   }
   if (pipe_ends_) std::signal(SIGPIPE, SIG_DFL);

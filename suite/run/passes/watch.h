@@ -18,6 +18,11 @@ class Group;
 inline constexpr std::array kEndRequests = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,
                                             SIGXCPU, SIGUSR1, SIGUSR2};
 
+/// Makes each of them end the process with exit code 130 and a sentence from now on, while no
+/// InterruptGuard takes them: a command that has nothing to keep ends as one that has. A signal
+/// that the process was started to ignore stays ignored.
+void end_on_request();
+
 /// While alive, the first of these signals only asks for an end after the current step; a second
 /// one, if it is SIGINT, SIGTERM or SIGQUIT, ends the process as usual. One that
 /// InterruptForwarding of the parent passed on and that came by itself too, from a terminal
@@ -34,6 +39,7 @@ class [[nodiscard]] InterruptGuard {
   [[nodiscard]] bool requested() const;
 
  private:
+  std::array<struct sigaction, kEndRequests.size()> before_{};
   bool pipe_ends_ = false;  ///< SIGPIPE ended the process before this guard
 };
 

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
+#include <thread>
 
 #include "suite/run/passes/watch.h"
 #include "tests/suite/process.h"
@@ -241,6 +243,67 @@ TEST(InterruptGuard, takes_what_follows_a_warning_for_one_request_until_the_proc
     std::_Exit(0);
   };
   EXPECT_EXIT(interrupt_after_it(), testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(EndOnRequest, is_exit_130_and_a_sentence_except_while_a_guard_is_there) {
+  for (const int signal : kEndRequests) {
+    const auto ask = [&] {
+      end_on_request();
+      { const InterruptGuard guard; }
+      std::raise(signal);
+      std::_Exit(0);
+    };
+    EXPECT_EXIT(ask(), testing::ExitedWithCode(130), "^noisemark: interrupted by SIG[A-Z0-9]+\n$");
+  }
+  const auto ask_with_a_guard = [] {
+    end_on_request();
+    const InterruptGuard guard;
+    std::raise(SIGTERM);
+    std::_Exit(guard.requested() ? 0 : 1);
+  };
+  EXPECT_EXIT(ask_with_a_guard(), testing::ExitedWithCode(0), "^$");
+  const auto ask_under_nohup = [] {
+    std::signal(SIGHUP, SIG_IGN);
+    end_on_request();
+    { const InterruptGuard guard; }
+    std::raise(SIGHUP);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(ask_under_nohup(), testing::ExitedWithCode(0), "^$");
+}
+
+/// Says whether the process takes the signal itself; false after a minute.
+bool wait_until_it_takes(const fs::path& pid_file, int signal) {
+  const auto takes = [&] {
+    std::string pid;
+    std::ifstream(pid_file) >> pid;
+    std::ifstream status("/proc/" + pid + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (!line.starts_with("SigCgt:")) continue;
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1U) != 0;
+    }
+    return false;
+  };
+  for (int i = 0; i < 6000 && !takes(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return takes();
+}
+
+TEST(EndOnRequest, holds_for_a_command_that_works_for_long_and_keeps_nothing) {
+  const TemporaryFolder folder;
+  const fs::path pid = folder.path() / "pid";
+  for (const int signal : {SIGHUP, SIGTERM}) {
+    fs::remove(pid);
+    Process process(
+        noisemark_command({"plan", "gmm16-ho@cpu", "--device", "cpu", "--budget", "64GiB"},
+                          "echo $$ > " + pid.string()));
+    ASSERT_TRUE(wait_until_it_takes(pid, signal));
+    process.signal(signal);
+    const Finished ended = process.wait();
+    EXPECT_EQ(ended.code, 130) << ended.both();
+    EXPECT_NE(ended.err.find("noisemark: interrupted by SIG"), std::string::npos) << ended.err;
+  }
 }
 
 TEST(Interrupt, with_a_full_disk_is_exit_74_and_says_what_cannot_be_written) {
