@@ -257,14 +257,14 @@ class Owners {
     }
   }
 
-  /// Before the run of that name is begun.
+  /// Call it before the run of that name is begun.
   void begin(const std::string& name) {
     before_ = result_there(out_ / name);
     if (!before_.empty() || std::erase(suite_.not_made, name) == 0) return;
     reports::write_suite(out_, suite_);  // a series that is killed now has the run's result
   }
 
-  /// After it, which left the result of the run `run_id`, if of any.
+  /// Call it after that, which left the result of the run `run_id`, if of any.
   void end(const std::string& name, const std::string& run_id) {
     const std::string now = result_there(out_ / name);
     const bool stays = now == before_ || is_of_run(out_ / name, run_id);
