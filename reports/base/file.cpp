@@ -247,21 +247,23 @@ void write_file_atomically(const std::filesystem::path& path,
 
 void require_writable_file(const std::filesystem::path& path) {
   struct stat status {};
-  const bool there = stat(path.c_str(), &status) == 0;
+  const int cause = stat(path.c_str(), &status) == 0 ? 0 : errno;
+  const bool there = cause == 0;
   if (!path.has_filename() || (there && S_ISDIR(status.st_mode))) {
     throw bad_input(path.string(), "", "a folder", "a file, there or not");
   }
   if (there && (S_ISSOCK(status.st_mode) || S_ISBLK(status.st_mode))) {
-    const char* what = S_ISSOCK(status.st_mode) ? "a socket" : "a disk";
+    const char* what = S_ISSOCK(status.st_mode) ? "a socket" : "a block device";
     throw bad_input(path.string(), "", fmt::format("cannot be written: {}", what),
-                    "a file, a pipe or a device of characters");
+                    "a file, a pipe or a character device");
   }
-  if (there) return;
+  if (!there && cause != ENOENT) throw not_written(path, cause);
   std::filesystem::path folder = behind_links(path).parent_path();
   if (folder.empty()) folder = ".";
-  if (stat(folder.c_str(), &status) != 0) throw not_written(path, errno);
-  if (!S_ISDIR(status.st_mode)) throw not_written(path, ENOTDIR);
-  if (access(folder.c_str(), W_OK | X_OK) != 0) throw not_written(path, errno);
+  if (eaccess(folder.c_str(), W_OK | X_OK) == 0) return;
+  const int refusal = errno;
+  if (there && (!S_ISREG(status.st_mode) || eaccess(path.c_str(), W_OK) == 0)) return;
+  throw not_written(path, refusal);
 }
 
 void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {

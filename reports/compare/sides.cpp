@@ -44,7 +44,9 @@ Entries entries_of(const fs::path& folder) {
     entries.any = true;
     std::error_code unknown;
     const bool dangling = entry.is_symlink(unknown) && !entry.exists(unknown);
-    if (dangling && entry.path().filename() != kResult) entries.dangling.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    const bool hidden = name.starts_with('.');  // as editors name their locks
+    if (dangling && !hidden && name != kResult) entries.dangling.push_back(entry.path());
     if (entry.is_symlink() || !entry.is_directory() || is_of_a_replacement(entry.path())) continue;
     entries.folders.push_back(entry.path());
   }

@@ -356,12 +356,14 @@ std::string roofline_section(const Roofline& roofline, double plain_step_s,
       format_seconds(first.to_win_s()), format_percent(roofline.counted_s / roofline.step_s), plot,
       operators_table(roofline));
   const std::vector<std::string> above = above_roof(roofline);
-  constexpr size_t kMostNamed = 5;
+  constexpr size_t kMostNamed = 6;
   for (const std::string& one : std::span(above).first(std::min(kMostNamed, above.size()))) {
     text += fmt::format("{}- Above its roof: {}.\n", &one == &above.front() ? "\n" : "", one);
   }
   if (above.size() > kMostNamed) {
-    text += fmt::format("- {} others are above their roofs.\n", above.size() - kMostNamed);
+    text += fmt::format(
+        "- Above their roofs besides: {}.\n",
+        format_counted(std::ssize(above) - static_cast<int64_t>(kMostNamed), "operator"));
   }
   if (!roofline.left_out.empty()) {
     text +=

@@ -170,13 +170,15 @@ const std::array kCommands{
         "The table describes and never says pass or fail. It is Markdown, on stdout. With --html "
         "memory by owner and the utilization of GPU and processor follow, with their definitions.",
         tabulate_results},
-    Command{"history", command::kHistory, "DIR...", 1, -1,
-            "show results over time, and when they changed",
-            "DIR is a folder of results, as for compare. Runs of one identity are a series, in the "
-            "order in which they were made. In figures without noise every difference is a change; "
-            "in others changes are found by E-divisive means with a permutation test at 1 %. The "
-            "command judges nothing. The table is Markdown, on stdout.",
-            show_history},
+    Command{
+        "history", command::kHistory, "DIR...", 1, -1,
+        "show results over time, and when they changed",
+        "DIR is a folder of results, as for compare. Runs of one identity are a series, in the "
+        "order in which they were made. In figures without noise every difference is a change; "
+        "in others changes are found by E-divisive means with a permutation test at 1 %. The "
+        "command judges nothing. A result that cannot be read is named, and the exit code is 2 or "
+        "74; the others are shown. The table is Markdown, on stdout.",
+        show_history},
     Command{"trace", command::kTrace, "FILE", 1, 1,
             "show where the time of a profiler's trace went",
             "FILE is a trace of kineto, PyTorch's profiler: JSON, or gzip of it. The command says "

@@ -166,12 +166,14 @@ void Walk::add_file(const fs::directory_entry& entry, const std::string& path) {
 }
 
 void Walk::add_linked_file(const fs::path& link, const std::string& path) {
-  const fs::path place = fs::canonical(link);
+  std::error_code error;
+  const fs::path place = fs::canonical(link, error);
+  if (error) return left_out.push_back({path, "cannot be reached (" + error.message() + ")"});
   if (is_others_file(place)) return left_out.push_back({path, kOthers});
   const bool hidden = place.filename().string().starts_with('.');
   const bool is_read = visited_.contains(place.parent_path()) && !hidden;
   if (is_read || !linked_files_.emplace(place, round_).second) {
-    return left_out.push_back({path, "is a link to a file that is read already"});
+    return left_out.push_back({path, "is a link to a file that is looked at already"});
   }
   files.push_back(path);
 }

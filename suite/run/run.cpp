@@ -82,7 +82,7 @@ int wait_status_of(pid_t child) {
 ChildEnd end_of_child(int wait_status, bool ended_for_memory) {
   if (WIFEXITED(wait_status)) return {static_cast<ExitCode>(WEXITSTATUS(wait_status)), ""};
   const int signal = WTERMSIG(wait_status);
-  // The child was ended by the second Ctrl-C, or by one before there was anything to write.
+  // The child was ended by the second Ctrl-C, or by one before main() had begun.
   if (std::find(kEndRequests.begin(), kEndRequests.end(), signal) != kEndRequests.end()) {
     return {ExitCode::kInterrupted, ""};
   }
@@ -180,6 +180,10 @@ bool is_earlier(const std::optional<reports::Suite>& resumed, const std::string&
   return earlier != resumed->earlier.end() && earlier->second == sha256;
 }
 
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 reports::Suite make_suite(const SeriesTitle& title, const std::vector<SeriesRun>& runs,
                           const fs::path& out, bool resume) {
   const auto resumed = suite_to_resume(title.text, out, resume);
@@ -192,6 +196,11 @@ reports::Suite make_suite(const SeriesTitle& title, const std::vector<SeriesRun>
     if (run.plan && run.plan->judged) judged.insert(run.plan->id);
     const fs::path result = out / run.name / "result.json";
     if (!fs::exists(result)) continue;
+    if (resumed && is_among(resumed->not_made, run.name)) {
+      reports::say_on_stderr(run.name +
+                             ": the result there is of another run, and counts from now "
+                             "on if it is of the same work");
+    }
     const std::string sha256 = reports::sha256_of_file(result);
     if (is_earlier(resumed, run.name, sha256)) suite.earlier[run.name] = sha256;
   }
@@ -260,6 +269,7 @@ class Owners {
   /// Call it before the run of that name is begun.
   void begin(const std::string& name) {
     before_ = result_there(out_ / name);
+    is_strangers_ = !before_.empty() && is_among(suite_.not_made, name);
     if (!before_.empty() || std::erase(suite_.not_made, name) == 0) return;
     reports::write_suite(out_, suite_);  // a series that is killed now has the run's result
   }
@@ -267,14 +277,16 @@ class Owners {
   /// Call it after that, which left the result of the run `run_id`, if of any.
   void end(const std::string& name, const std::string& run_id) {
     const std::string now = result_there(out_ / name);
-    const bool stays = now == before_ || is_of_run(out_ / name, run_id);
-    if (!stays) suite_.not_made.push_back(name);
+    const bool kept = !now.empty() && now == before_ && !is_strangers_;
+    std::erase(suite_.not_made, name);
+    if (!kept && !is_of_run(out_ / name, run_id)) suite_.not_made.push_back(name);
   }
 
  private:
   const fs::path& out_;
   reports::Suite& suite_;
-  std::string before_;
+  std::string before_;         ///< the result there when the run in progress began
+  bool is_strangers_ = false;  ///< another run has left `before_`
 };
 
 /// Empty where the run's result, or that there is none, tells how it ended.

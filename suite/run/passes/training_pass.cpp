@@ -109,7 +109,7 @@ class Pass {
     if (options_.events != nullptr) options_.events->run_start();
     start_ = Clock::now();
     try {
-      if (lacks_evaluation()) evaluate(trainer_.next_step());
+      if (lacks_evaluation()) make_up_evaluation();
       train();
     } catch (const Interrupted&) {
       outcome_.in_evaluation = true;
@@ -160,6 +160,12 @@ class Pass {
         writes() && evaluation_due(done) && (made.empty() || made.back().step < done);
     const std::shared_ptr<Group>& group = options_.session.group;
     return group ? !group->exchange(lacks ? "evaluation" : "").front().empty() : lacks;
+  }
+
+  void make_up_evaluation() {
+    const int64_t done = trainer_.next_step();
+    evaluate(done);
+    if (done > 0 && checkpoint_due(done)) checkpoint();
   }
 
   void train() {
@@ -220,7 +226,8 @@ class Pass {
 
   void log_end() {
     if (options_.events == nullptr) return;
-    const bool whole = trainer_.next_step() == definition_.train.steps;
+    const bool whole = !outcome_.in_evaluation && outcome_.finiteness.finite &&
+                       trainer_.next_step() == definition_.train.steps;
     options_.events->run_stop(whole ? "success" : "aborted",
                               trainer_.next_step() * definition_.train.batch);
   }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -79,31 +80,10 @@ void on_interrupt(int signal, siginfo_t* info, void*) {
   errno = error;
 }
 
-/// strsignal() and its like may not be called in a handler.
-constexpr std::string_view name_of(int signal) {
-  switch (signal) {
-    case SIGINT:
-      return "SIGINT";
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGQUIT:
-      return "SIGQUIT";
-    case SIGHUP:
-      return "SIGHUP";
-    case SIGXCPU:
-      return "SIGXCPU";
-    case SIGUSR1:
-      return "SIGUSR1";
-    default:
-      return "SIGUSR2";
-  }
-}
-
 void say_and_end(int signal) {
   std::signal(SIGPIPE, SIG_IGN);  // standard error may be gone, and the exit code says it too
-  for (const std::string_view words :
-       {std::string_view("noisemark: interrupted by "), name_of(signal), std::string_view("\n")}) {
-    (void)!write(STDERR_FILENO, words.data(), words.size());
+  for (const char* words : {"noisemark: interrupted by SIG", sigabbrev_np(signal), "\n"}) {
+    (void)!write(STDERR_FILENO, words, std::strlen(words));
   }
   _exit(static_cast<int>(ExitCode::kInterrupted));
 }

@@ -229,9 +229,8 @@ TEST(WriteNamedFile, says_that_a_socket_and_the_name_of_a_folder_are_no_place_fo
   socket_file.copy(&address.sun_path[0], socket_file.size());
   const int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
   ASSERT_EQ(bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_EQ(
-      refusal(socket_file),
-      socket_file + ": cannot be written: a socket (a file, a pipe or a device of characters)");
+  EXPECT_EQ(refusal(socket_file),
+            socket_file + ": cannot be written: a socket (a file, a pipe or a character device)");
   close(descriptor);
 }
 

@@ -257,7 +257,7 @@ TEST(ImageFolder, a_file_that_several_paths_lead_to_is_one_picture_and_in_one_sp
   const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 14);
   expect_words(dataset->note(),
-               {"a_dog.png is a link to a file that is read already and left out, as are "
+               {"a_dog.png is a link to a file that is looked at already and left out, as are "
                 "again10.png, again11.png",
                 "beside 14 good pictures"});
   EXPECT_EQ(dataset->note().find(" cat.png"), std::string::npos) << dataset->note();

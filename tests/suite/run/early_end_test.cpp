@@ -7,6 +7,7 @@
 #include <regex>
 #include <thread>
 
+#include "reports/base/file.h"
 #include "suite/run/passes/watch.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
@@ -115,13 +116,19 @@ TEST(Interrupt, in_a_later_evaluation_is_continued_with_that_one) {
   const TemporaryFolder folder;
   const fs::path whole = folder.path() / "whole";
   const fs::path out = folder.path() / "out";
-  ASSERT_EQ(run_noisemark(long_evaluations(whole, 400)).code, 0);
-  Process process(noisemark_command(long_evaluations(out, 400)));
+  ASSERT_EQ(run_noisemark(long_evaluations(whole, 2000)).code, 0);
+  Process process(noisemark_command(long_evaluations(out, 2000)));
   ASSERT_TRUE(test::wait_for_file(out / "events.mlog", R"("step":2})"));
   process.signal(SIGTERM);
   expect_interrupted_in(out, process.wait(), "in the evaluation after step 2 of 2");
   EXPECT_EQ(result_in(out).quality.evaluations.size(), 1U);
-  const Finished resumed = run_noisemark(with(long_evaluations(out, 400), {"--resume"}));
+  const auto ended_well = [](const fs::path& run) {
+    return reports::read_file(run / "events.mlog").find(R"("status":"success")") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(ended_well(whole));
+  EXPECT_FALSE(ended_well(out));
+  const Finished resumed = run_noisemark(with(long_evaluations(out, 2000), {"--resume"}));
   ASSERT_EQ(resumed.code, 0) << resumed.both();
   const reports::Quality quality = result_in(out).quality;
   const reports::Quality expected = result_in(whole).quality;

@@ -314,6 +314,21 @@ TEST(Sweep, takes_no_result_that_another_run_left_in_a_cell_before_it) {
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 
+TEST(Sweep, by_force_owns_what_replaced_the_result_of_another_run) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(with(timed_sweep(out, {"seed=1,2"}), {"--force"})));
+  ASSERT_TRUE(test::wait_for_file(out / "seed=1" / "events.mlog", "init_start"));
+  process.signal_all(SIGSTOP);
+  const fs::path cell = out / "seed=2";
+  ASSERT_EQ(run_noisemark(with(test::timed_only(cell, 2), {"--seed", "77"})).code, 0);
+  process.signal_all(SIGCONT);
+  EXPECT_EQ(process.wait().code, 0);
+  EXPECT_EQ(result_in(cell).seeds.base, 2U);
+  const Finished checked = run_noisemark({"check", out.string()});
+  EXPECT_EQ(checked.code, 0) << checked.both();
+}
+
 TEST(Sweep, that_is_killed_takes_no_result_of_a_cell_that_it_had_not_begun) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
