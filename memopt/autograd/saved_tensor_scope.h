@@ -14,7 +14,7 @@ namespace noisemark::memopt {
 
 /// Runs a backward pass that has not begun yet, as often as it is called. Gives the gradients of
 /// `leaves`, undefined where there is none, and changes nothing: the graph stays, and so does
-/// `.grad`, also of tensors that retain it and of others that a backward within this one reaches.
+/// `.grad`, also of tensors that retain it and, on a CPU, of others that a backward within reaches.
 /// Only of `leaves` it may be written by such a backward. Hooks that somebody put on tensors or
 /// nodes between the leaves and the loss run every time.
 using BackwardAgain = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& leaves)>;

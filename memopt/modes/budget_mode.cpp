@@ -125,6 +125,7 @@ void BudgetMode::begin_step(int64_t step) {
   AllocationSource* memory = recorded_memory();
   step_mark_ = memory == nullptr ? nullptr : std::make_unique<HighMark>(*memory);
   step_high_bytes_ = kNone;
+  gradients_before_bytes_ = gradient_bytes(model());
   passes_before_ = passes();
   const PlannedModeReport before = PlannedMode::report();
   followed_before_ = before.followed_passes;
@@ -138,7 +139,8 @@ void BudgetMode::begin_forward() {
     const bool first = passes() == passes_before_;
     if (first) before_first_bytes_ = step_high_bytes_;
     // The batch of a later one is made beside the gradients of those before it.
-    const int64_t gradients = first ? 0 : gradient_bytes(model());
+    const int64_t more_gradients = gradient_bytes(model()) - gradients_before_bytes_;
+    const int64_t gradients = first ? 0 : std::max<int64_t>(more_gradients, 0);
     most_before_passes_bytes_ =
         std::max(most_before_passes_bytes_, before_first_bytes_ + gradients);
   }
@@ -159,7 +161,11 @@ void BudgetMode::end_step() {
   step_exceeded_ = true;
   ++kept_.exceeded;
   kept_.reason = excess.reason;
-  unforeseen_bytes_ += excess.unforeseen_bytes;
+  // It doubles at least, so that a training that holds more in every step is planned again
+  // only a few times.
+  if (excess.unforeseen_bytes > 0) {
+    unforeseen_bytes_ += std::max(excess.unforeseen_bytes, unforeseen_bytes_);
+  }
 }
 
 BudgetMode::Excess BudgetMode::excess_of_step(int64_t high_bytes) const {
@@ -240,7 +246,7 @@ void BudgetMode::look_at_gradient() {
   if (!seen) {
     if (followed && expected_error_ > 0) {
       note_uncertain(
-          "no parameter had a gradient when the step ended, so that nobody knows whether "
+          "no parameter had a dense gradient when the step ended, so that nobody knows whether "
           "it was as large as the one whose error was bounded");
     }
     return;
@@ -362,9 +368,6 @@ void BudgetMode::plan_within(ErrorModel errors) {
                                              std::move(errors));
   together_ = passes_together();
   answer_ = planner_->within(share());
-  // No plan changes what is made before the passes.
-  const bool peak = budget_.target == BudgetTarget::kPeak;
-  if (peak && most_before_passes_bytes_ > budget_.bytes) answer_.reset();
 }
 
 /// The choice in force was measured, and stays as long as it is within the budget: a codec may have
@@ -384,13 +387,15 @@ void BudgetMode::predict_again() {
 
 TreatmentPlan BudgetMode::answered() {
   needed_bytes_ = 0;
-  if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
   const bool shared = budget_.target == BudgetTarget::kPeakSaved;
-  needed_bytes_ = planner_->sure_bytes() * (shared ? together_ : 1);
-  if (!shared) {
-    needed_bytes_ += bytes_beside() + unforeseen_bytes_;
-    needed_bytes_ = std::max(needed_bytes_, most_before_passes_bytes_);
+  // No plan changes what is made before the passes.
+  const bool fits_before = shared || most_before_passes_bytes_ <= budget_.bytes;
+  if (answer_ && fits_before) return options_->plan(answer_->point.chosen, answer_->point.held);
+  if (!answer_) {
+    needed_bytes_ = shared ? planner_->sure_bytes() * together_
+                           : planner_->sure_bytes() + bytes_beside() + unforeseen_bytes_;
   }
+  if (!fits_before) needed_bytes_ = std::max(needed_bytes_, most_before_passes_bytes_);
   // A training that kept it before and has changed goes on, and so does one that has passes of
   // another kind, which no refusal could have known, or whose values are no longer what codecs
   // take. The report counts its steps.
@@ -398,6 +403,7 @@ TreatmentPlan BudgetMode::answered() {
   if (kept_.steps == kept_.exceeded && !planned_before && refused_bytes() == 0) {
     throw BudgetTooSmall(budget_, needed_bytes_);
   }
+  if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
   return planner_->plan(planner_->curve().back());
 }
 

@@ -56,7 +56,7 @@ class BudgetNotKept : public std::runtime_error {
 /// (on another device, in check_step()) is so small that the error is expected to be 1.25 times the
 /// bound, the step is counted, an error where the budget is strict, and a plan is chosen that keeps
 /// the bound for such a gradient, if the budget has one. A step at whose end no parameter has a
-/// gradient, because a hook cleared it or the program asked for it by grad(), is counted too.
+/// dense gradient, because a hook cleared it or the program asked for it by grad(), is counted too.
 class BudgetMode final : public PlannedMode {
  public:
   explicit BudgetMode(const Budget& budget);
@@ -137,8 +137,9 @@ class BudgetMode final : public PlannedMode {
   int64_t unforeseen_bytes_ = 0;          ///< Excess::unforeseen_bytes of all steps so far
   std::unique_ptr<HighMark> step_mark_;   ///< high mark of the step in progress; null: not read
   int64_t step_high_bytes_ = kNone;       ///< the most live so far in the step in progress
+  int64_t gradients_before_bytes_ = 0;    ///< those of the gradients when it began
   int64_t before_first_bytes_ = kNone;    ///< the most live before its first pass began
-  int64_t most_before_passes_bytes_ = 0;  ///< the most live before any pass of a step, by those
+  int64_t most_before_passes_bytes_ = 0;  ///< the most that a step needed before a pass of it
   int64_t passes_before_ = 0;             ///< passes() when the step began
   int64_t followed_before_ = 0;
   int64_t retained_before_ = 0;

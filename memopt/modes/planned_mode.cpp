@@ -311,6 +311,12 @@ void PlannedMode::refuse_doubtful_step() {
   const std::shared_ptr<const TreatmentPlan> plan = doubted_;
   const SlotId slot = ValueSamples::slot_of(number);
   ++report_.counters.mismatches;
+  // In a step of several passes the doubt may be about one that followed another plan.
+  if (static_cast<size_t>(slot) >= plan->slots.size()) {
+    if (!is<GivenUp>()) start_over("a value was not what forward had");
+    TORCH_CHECK(false, "a value that was made again is not what forward had: another plan's slot ",
+                slot);
+  }
   if (!is<GivenUp>()) keep_what_differed({plan->slots[static_cast<size_t>(slot)].value}, *plan);
   TORCH_CHECK(false, not_what_forward_had(*plan->graph, slot));
 }

@@ -75,7 +75,7 @@ bool is_written_in_place(const StepGraph& graph, const RecordedOperator& op,
   return storages[static_cast<size_t>(graph.value(op.results.front()).storage)];
 }
 
-/// Only a digest is left of several writes, so that nobody could tell which part of them varies.
+/// A reader has one digest of all writes, so that nobody could tell which of them varies.
 void keep_what_varying_writes_make(StepGraph& first, const StepGraph& second) {
   std::vector<bool> vary(first.storages.size(), false);
   for (size_t s = 0; s < first.storages.size(); ++s) {

@@ -147,13 +147,15 @@ bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
                          const at::Tensor& rounded) {
   if (saved.numel() == 0) return true;
   const Slope slope_of = activation_of(op)->slope;
-  const at::Tensor single = saved.to(at::kFloat);
+  const double beta =
+      op.name == "aten::softplus" ? op.arguments.at(1).constant.toScalar().toDouble() : 1;
+  const at::Tensor single = saved.to(at::kFloat) * beta;
   const at::Tensor slope = slope_of(single);
   const at::Tensor flat =
       is_softmax(op) ? single.amax({softmax_dimension(op)}).gt(kOne) : slope.abs().lt(kFlat);
   const double share = is_softmax(op) ? kMostOneHot : kMostFlat;
   if (flat.to(at::kFloat).mean().item<double>() > share) return false;
-  const at::Tensor error = (slope_of(rounded.to(at::kFloat)) - slope).square().sum();
+  const at::Tensor error = (slope_of(rounded.to(at::kFloat) * beta) - slope).square().sum();
   return error.item<double>() <= slope.square().sum().item<double>();
 }
 

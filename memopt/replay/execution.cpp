@@ -208,8 +208,11 @@ class PlanExecution::State {
     } catch (const c10::Error&) {
       equal = false;  // an operator that cannot run here is no recipe
     }
-    if (!equal) findings_->differed(id);
-    if (of_rounded_.contains(id)) look_at_rounded(slot, kept);
+    if (!equal) {
+      findings_->differed(id);
+    } else if (of_rounded_.contains(id)) {
+      look_at_rounded(slot, kept);
+    }
   }
 
   void release(SlotId slot) {
@@ -324,7 +327,13 @@ class PlanExecution::State {
 
   /// A value made again from rounded ones is not compared, but it must serve as they must.
   void look_at_rounded(SlotId slot, const at::Tensor& kept) {
-    if (held_.serves_rounded(slot, kept, rounding_->unpack(slot))) return;
+    try {
+      if (held_.serves_rounded(slot, kept, rounding_->unpack(slot))) return;
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error&) {
+      // A value that cannot be made of rounded ones is not served by them.
+    }
     std::set<ValueId> seen;
     refuse_rounding_beneath(treatment(slot).value, seen);
   }
@@ -462,6 +471,8 @@ class PlanExecution::State {
   at::Tensor held(ValueId id) {
     try {
       return held_.get(id);
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
     } catch (const c10::Error&) {
       findings_->differed(id);
       throw;
@@ -545,7 +556,7 @@ class PlanExecution::State {
   const StepGraph& graph_;
   const Purpose purpose_;
   mutable std::mutex mutex_;
-  std::optional<PathMatch> path_;  ///< empty in kRehearse, whose tensors have no history
+  std::optional<PathMatch> path_;  ///< empty in kRehearse and kRound, whose tensors have no history
   HeldValues held_;
   PlanWalk<at::Tensor, State> walk_;
   std::vector<int32_t> recipe_runs_;

@@ -224,27 +224,43 @@ bool has_version(const at::Tensor& tensor) {
   return form_of(tensor) != MemoryForm::kOther && !tensor.is_inference();
 }
 
+/// The part of an expanded tensor that has memory of its own, which alone can be written.
+at::Tensor without_repeats(at::Tensor tensor) {
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor.stride(d) == 0 && tensor.size(d) > 1) tensor = tensor.narrow(d, 0, 1);
+  }
+  return tensor;
+}
+
 /// Puts a tensor back as it was, without a trace in its version.
 class TensorAside {
  public:
   explicit TensorAside(const at::Tensor& tensor)
-      : tensor_(tensor), before_(tensor.tensor_data().clone()), version_(tensor._version()) {}
-  /// Looks at its bits too, which a hook may change past the version.
-  [[nodiscard]] bool written() const {
-    return tensor_._version() != version_ || !same_bits(tensor_.tensor_data(), before_);
+      : tensor_(tensor),
+        before_(without_repeats(tensor.tensor_data()).clone()),
+        version_(tensor._version()) {}
+  /// Looks at the bits, which a hook may change past the version.
+  void look() {
+    written_ = has_new_version() || !tensor_.sizes().equals(sizes_) ||
+               !same_bits(without_repeats(tensor_.tensor_data()).clone(), before_);
   }
+  [[nodiscard]] bool written() const { return written_.value_or(has_new_version()); }
   [[nodiscard]] const at::Tensor& tensor() const { return tensor_; }
   void put_back() const {
-    if (!written() || !tensor_.sizes().equals(before_.sizes())) return;
-    tensor_.tensor_data().copy_(before_);
+    if (!written() || !tensor_.sizes().equals(sizes_)) return;
+    without_repeats(tensor_.tensor_data()).copy_(before_);
     c10::VariableVersion version = torch::autograd::impl::version_counter(tensor_);
     version.set_version(version_);
   }
 
  private:
+  [[nodiscard]] bool has_new_version() const { return tensor_._version() != version_; }
+
   at::Tensor tensor_;
   at::Tensor before_;
+  std::vector<int64_t> sizes_ = tensor_.sizes().vec();
   int64_t version_;
+  std::optional<bool> written_;  ///< empty: nobody looked, because backward threw
 };
 
 /// The state of the generator from which a device's operators draw by default.
@@ -285,6 +301,9 @@ class ModelAside {
       aside.put_back();
     }
     for (GeneratorAside& aside : generators_) aside.put_back();
+  }
+  void look() {
+    for (TensorAside& aside : tensors_) aside.look();
   }
   ModelAside(const ModelAside&) = delete;
   ModelAside& operator=(const ModelAside&) = delete;
@@ -331,9 +350,10 @@ double GradientProbe::error_of(const std::shared_ptr<const TreatmentPlan>& plan)
 std::vector<at::Tensor> GradientProbe::run() {
   ++passes_;
   const GradientsAside aside(parameters_);
-  const ModelAside model_aside(model_, parameters_.empty() ? at::kCPU : parameters_[0].device());
+  ModelAside model_aside(model_, parameters_.empty() ? at::kCPU : parameters_[0].device());
   std::vector<at::Tensor> gradients = again_(parameters_);
   const c10::NoGradGuard no_grad;
+  model_aside.look();
   for (size_t i = 0; i < gradients.size(); ++i) {
     const at::Tensor& accumulated = parameters_[i].grad();
     if (!accumulated.defined()) continue;

@@ -385,6 +385,7 @@ TEST(Rounding, of_what_an_activation_reads_is_left_where_all_of_it_is_flat) {
       [](const at::Tensor& h) { return at::silu(h * 2 - 12); },
       [](const at::Tensor& h) { return at::gelu(h - 6); },
       [](const at::Tensor& h) { return at::softplus(h * 2 - 12); },
+      [](const at::Tensor& h) { return at::softplus(h / 2 - 3, 4); },
   };
   for (size_t a = 0; a < std::size(activations); ++a) {
     const auto make = [&activation = activations[a]] {
