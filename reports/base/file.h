@@ -51,7 +51,7 @@ void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::string_view> pieces);
 
 /// Asks, before work whose answer is to be written there, whether a file that the user names can
-/// be written. Throws Error: bad input for a folder, a socket or a disk, and «cannot write» where
+/// be written. Throws Error: bad input for a folder, socket or block device, and «cannot write» if
 /// its folder is not there or takes no file.
 void require_writable_file(const std::filesystem::path& path);
 
