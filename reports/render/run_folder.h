@@ -112,8 +112,7 @@ struct SuiteRun {
 
 /// Every run of the suite in `folder`, in its order: the one rule of which results are a suite's.
 /// A result of a run that was not run, that lay there before, or that another run left there, is
-/// none of it; where a run was to
-/// replace that one and did not, the reason says how it ended.
+/// none of it; where a run was to replace that one and did not, the reason says how it ended.
 [[nodiscard]] std::vector<SuiteRun> suite_runs(const std::filesystem::path& folder,
                                                const Suite& suite);
 
