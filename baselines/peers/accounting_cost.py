@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 import pace
-from definition import BadInput, CannotRunHere
+from endings import EXIT_FAILED, BadInput, exit_code_of
 from devices import CPU, asked_for, checked_device, titled
 from memory_targets import MISSED, NOT_PROVEN, REACHED, judged_overhead, percent
 
@@ -30,23 +30,17 @@ WITHOUT = "none"
 JUDGED = "followed"
 ASKED = f"at most {percent(MOST)}"
 CONTESTANTS = (WITHOUT, JUDGED, "logged")
-_CODES = {REACHED: 0, MISSED: pace.EXIT_FAILED, NOT_PROVEN: EXIT_INCONCLUSIVE}
+_CODES = {REACHED: 0, MISSED: EXIT_FAILED, NOT_PROVEN: EXIT_INCONCLUSIVE}
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = pace.argument_parser(__doc__, threads=2, rounds=24, warmup_rounds=2, steps=3)
     parser.add_argument("--bare-loop", type=Path, required=True, metavar="BIN", help="the program noisemark_bare_loop")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
     parser.add_argument("--benchmark", default="ho-cifar10", metavar="ID", help="the benchmark (default: ho-cifar10)")
     parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "tf32", "bf16"),
                         help="the precision (default: fp32)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each process (default: 2)")
-    parser.add_argument("--rounds", type=int, default=24, help="turns of each contestant (default: 24)")
-    parser.add_argument("--warmup-rounds", type=int, default=2, help="first rounds that do not count (default: 2)")
-    parser.add_argument("--steps", type=int, default=3, help="steps of a turn (default: 3)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the file of all turns, as JSON")
     return parser.parse_args(argv)
 
@@ -92,17 +86,7 @@ def _measure(args: argparse.Namespace) -> int:
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
-    try:
-        return _measure(_arguments(argv))
-    except (BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except CannotRunHere as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_CANNOT_RUN_HERE
-    except pace.ContestantFailed as error:
-        print(error, file=sys.stderr)
-        return EXIT_INTERNAL
+    return exit_code_of(lambda: _measure(_arguments(argv)), failed=EXIT_INTERNAL)
 
 
 if __name__ == "__main__":

@@ -19,14 +19,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from definition import BadInput
+from endings import BadInput, Failure, exit_code_of
 
 if TYPE_CHECKING:
     import torch
 
-EXIT_BAD_INPUT = 2
-EXIT_CANNOT_WRITE = 74
-EXIT_CANNOT_RUN_HERE = 77
 
 # The checksum of the official file; both peers put the first eight digits into its name.
 OFFICIAL_SHA256 = "6726825d0af5f729cebd5821db510b11b1cfad8faad88a03f1befd49fb9129b2"
@@ -149,25 +146,26 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: list[str]) -> int:
-    """Runs the command; returns the exit code."""
-    args = _arguments(argv)
+class CannotWrite(Failure):
+    """The disk is full, or the place is no file's."""
+
+    exit_code = 74
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         sha256 = convert(args.source, args.target)
-    except BadInput as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except ImportError as error:
-        print(f"the peers cannot be imported: {error} (containers/setup.sh test puts them into build/venv)",
-              file=sys.stderr)
-        return EXIT_CANNOT_RUN_HERE
     except OSError as error:
-        print(f"{args.target}: {error.strerror or error}", file=sys.stderr)
-        return EXIT_CANNOT_WRITE
+        raise CannotWrite(f"{args.target}: {error.strerror or error}") from error
     standing = "the official file" if sha256 == OFFICIAL_SHA256 else (
         "not the official file: distances with it will not be called FID")
     print(f"{args.target}: made of {args.source}, SHA-256 {sha256}, {standing}")
     return 0
+
+
+def main(argv: list[str]) -> int:
+    """Runs the command; returns the exit code."""
+    return exit_code_of(lambda: _run(_arguments(argv)))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-
-class BadInput(Exception):
-    """Something that the user can put right; the program ends with exit code 2."""
-
-
-class CannotRunHere(Exception):
-    """The machine or the peers lack something; the program ends with exit code 77."""
+from endings import BadInput
 
 
 @dataclass(frozen=True)

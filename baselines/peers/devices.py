@@ -2,7 +2,7 @@
 
 import re
 
-from definition import BadInput
+from endings import BadInput
 
 CPU = "cpu"
 GPU = "gpu"

@@ -32,8 +32,8 @@ from typing import Any
 
 import pace
 import pages
-from definition import BadInput, CannotRunHere
-from speed_gate import Gate, Verdict, exit_code_of, judge, outcome, read_record
+from endings import BadInput, CannotRunHere, exit_code_of
+from speed_gate import Gate, Verdict, judge, outcome, read_record
 
 OURS = "noisemark"
 _MODULES = {"pytorch-fid": "pytorch_fid", "torch-fidelity": "torch_fidelity"}
@@ -43,9 +43,7 @@ _PROGRAM = Path(__file__).resolve()
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = pace.argument_parser(__doc__, threads=os.cpu_count() or 1, rounds=6, warmup_rounds=1)
     side = parser.add_mutually_exclusive_group(required=True)
     side.add_argument("--program", type=Path, metavar="BIN", help="the program noisemark_frechet_turns")
     side.add_argument("--recorded", type=Path, metavar="FILE", help="a frechet_speed.json")
@@ -55,10 +53,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--dimension", type=int, default=2048, help="dimension of the features (default: 2048)")
     parser.add_argument("--samples", type=int, default=0,
                         help="samples of each set (default: 3 times the dimension)")
-    parser.add_argument("--rounds", type=int, default=6, help="turns of each contestant (default: 6)")
-    parser.add_argument("--warmup-rounds", type=int, default=1, help="first rounds that do not count (default: 1)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1,
-                        help="threads of each contestant (default: all processors)")
     parser.add_argument("--gate", action="store_true", help="exit with 1 when too slow")
     args = parser.parse_args(argv)
     if min(args.dimension, args.threads) < 1 or args.samples < 0:

@@ -34,8 +34,8 @@ from typing import Any
 import accounting_cost
 import pace
 import pages
-from definition import BadInput
 from devices import GPU
+from endings import EXIT_CANNOT_RUN_HERE, EXIT_FAILED, BadInput, CannotRunHere, Failure, exit_code_of
 from memory_rows import PLAIN
 from memory_targets import MISSED, NOT_MEASURED, NOT_PROVEN, REACHED, asked_of
 
@@ -208,12 +208,8 @@ def _code(command: str) -> str:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
+    parser = pace.argument_parser(__doc__, threads=2, rounds=12, steps=10)  # more than a loader is ahead
+    pace.add_table(parser)
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS, metavar="PART",
                         help=f"parts to measure (default: {' '.join(PARTS)})")
     parser.add_argument("--resume", action="store_true", help="measure only what --out does not hold yet")
@@ -221,10 +217,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
                         help="seconds that a part may take (default: 1800)")
     parser.add_argument("--memory", default="8GiB", metavar="SIZE",
                         help="memory into which the largest batch has to fit (default: 8GiB)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each contestant (default: 12)")
-    parser.add_argument("--steps", type=int, default=10,
-                        help="steps of a turn, more than a loader is ahead (default: 10)")
     return parser.parse_args(argv)
 
 
@@ -302,12 +294,12 @@ class Parts:
         title = f"{_BYTES_OF}@gpu, bf16"
         asked = [(_accounting(title, accounting_cost.JUDGED), accounting_cost.ASKED)]
         return Part("accounting", "accounting for memory", command, lambda text, shown: accounting_rows(text, title, shown),
-                    asked, (0, pace.EXIT_FAILED, accounting_cost.EXIT_INCONCLUSIVE))
+                    asked, (0, EXIT_FAILED, accounting_cost.EXIT_INCONCLUSIVE))
 
     def _columns(self) -> Part:
         asked = [(_busy(load), _POINTS) for load in _TWO_SOURCES]
         return Part("columns", "columns of utilization", _words(self._beside(_COLUMNS)), columns_rows, asked,
-                    (0, pace.EXIT_FAILED))
+                    (0, EXIT_FAILED))
 
 
 def _words(*words: object) -> list[str]:
@@ -351,7 +343,7 @@ def _run(command: list[str], stdout: Path, longest_s: float) -> int:
 def _rows_of(part: Part, code: int, stdout: Path, shown: str) -> list[Row]:
     """Returns what could be read, a row more where the command failed (a table is there after a failed gate), and
     one of each that is asked for and missing."""
-    if code == pace.EXIT_CANNOT_RUN_HERE:
+    if code == EXIT_CANNOT_RUN_HERE:
         rows = [Row(part.name, "", "cannot run here", "", shown)]
     else:
         how = "took longer than --longest" if code == _TOO_LONG else f"exit code {code}"
@@ -420,26 +412,21 @@ def measure(args: argparse.Namespace, run: Run | None = None) -> list[Row]:
 
 def exit_code(rows: list[Row]) -> int:
     """Returns whether the table is whole."""
-    return pace.EXIT_FAILED if any(row.verdict in (_FAILED, NOT_MEASURED) for row in rows) else 0
+    return EXIT_FAILED if any(row.verdict in (_FAILED, NOT_MEASURED) for row in rows) else 0
+
+
+def _tell(args: argparse.Namespace) -> int:
+    if not has_gpu(Path("/dev"), os.environ):
+        required = "cuda" in os.environ.get("NOISEMARK_REQUIRE", "").split(",")
+        raise (Failure if required else CannotRunHere)("gpu_table: no GPU here")
+    rows = measure(args)
+    print(markdown(rows), end="")
+    return exit_code(rows)
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
-    args = _arguments(argv)
-    if not has_gpu(Path("/dev"), os.environ):
-        print("gpu_table: no GPU here", file=sys.stderr)
-        required = "cuda" in os.environ.get("NOISEMARK_REQUIRE", "").split(",")
-        return pace.EXIT_FAILED if required else pace.EXIT_CANNOT_RUN_HERE
-    try:
-        rows = measure(args)
-    except BadInput as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except OSError as error:
-        print(f"--out: {error}", file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    print(markdown(rows), end="")
-    return exit_code(rows)
+    return exit_code_of(lambda: _tell(_arguments(argv)), "--out")
 
 
 if __name__ == "__main__":

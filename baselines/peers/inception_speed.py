@@ -25,8 +25,8 @@ from typing import Any
 
 import pace
 from convert_inception import convert
-from definition import BadInput
-from speed_gate import Gate, exit_code_of, judge, outcome, read_record
+from endings import BadInput, exit_code_of
+from speed_gate import Gate, judge, outcome, read_record
 
 _PEER_NAMES = ("torch-fidelity", "pytorch-fid")
 # Names the peer whose resize each of them has.
@@ -41,9 +41,7 @@ GATES = tuple(Gate(_ours(peer), peer, 1.0) for peer in _PEER_NAMES)
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = pace.argument_parser(__doc__, threads=2, rounds=8, warmup_rounds=2, steps=1)
     side = parser.add_mutually_exclusive_group(required=True)
     side.add_argument("--program", type=Path, metavar="BIN", help="the program noisemark_inception_probe")
     side.add_argument("--recorded", type=Path, metavar="FILE", help="the file that an earlier run wrote to --out")
@@ -51,10 +49,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--weights", type=Path, metavar="FILE.pth", help="the weights, only with --serve")
     parser.add_argument("--batch", type=int, default=16, help="pictures of a step (default: 16)")
     parser.add_argument("--resolution", type=int, default=32, help="width and height of the pictures (default: 32)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=8, help="turns of each contestant (default: 8)")
-    parser.add_argument("--warmup-rounds", type=int, default=2, help="first rounds that do not count (default: 2)")
-    parser.add_argument("--steps", type=int, default=1, help="steps of a turn (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the file of all results, as JSON")
     parser.add_argument("--gate", action="store_true", help="exit with 1 when slower than a peer")
     args = parser.parse_args(argv)

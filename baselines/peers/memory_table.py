@@ -41,7 +41,7 @@ from pathlib import Path
 
 import pace
 import pages
-from definition import BadInput, CannotRunHere
+from endings import EXIT_BAD_INPUT, EXIT_CANNOT_RUN_HERE, EXIT_FAILED, BadInput, CannotRunHere, exit_code_of
 from devices import CPU, asked_for, checked_device, scale_of, titled
 from memory_plot import draw, points_of
 from memory_rows import (
@@ -78,12 +78,9 @@ class NotMet(Exception):
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
+    # Modes watch three steps before they settle.
+    parser = pace.argument_parser(__doc__, threads=2, rounds=12, warmup_rounds=4, steps=1)
+    pace.add_table(parser)
     parser.add_argument("--benchmark", default="ho-cifar10", metavar="ID")
     parser.add_argument("--modes", nargs="+", default=MODES, metavar="M",
                         help=f"modes of Noisemark; none always runs (default: {' '.join(MODES)})")
@@ -95,11 +92,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, metavar="N", help="batch in place of the definition's")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each contestant (default: 12)")
-    parser.add_argument("--warmup-rounds", type=int, default=4,
-                        help="first rounds that do not count; modes watch three steps before they settle (default: 4)")
-    parser.add_argument("--steps", type=int, default=1, help="steps of a turn (default: 1)")
     parser.add_argument("--timed", nargs="+", metavar="NAME",
                         help="contestants of the interleaved run beside none, as the table names them, a "
                              "budget by its mode (default: all)")
@@ -190,14 +182,14 @@ def _measured(name: str, command: list[str], out: Path) -> tuple[Measured, str]:
     run says goes to standard error."""
     print(f"memory of {name}", file=sys.stderr, flush=True)
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
-    if code == pace.EXIT_CANNOT_RUN_HERE:
+    if code == EXIT_CANNOT_RUN_HERE:
         raise CannotRunHere(f"{name}: cannot run here")
     why = "" if name.startswith(PEER) else _reasons(out)
-    if code == pace.EXIT_BAD_INPUT:
+    if code == EXIT_BAD_INPUT:
         if name.startswith(_BUDGET) and why:
             raise NotMet(why)
         raise BadInput(f"{name}: refused")
-    if code != 0 and (code != pace.EXIT_FAILED or not why):
+    if code != 0 and (code != EXIT_FAILED or not why):
         raise pace.ContestantFailed(name, f"ended with exit code {code}{f': {why}' if why else ''}")
     for weights in _WEIGHTS:
         (out / weights).unlink(missing_ok=True)  # large, and nobody asks for them here
@@ -215,7 +207,7 @@ def _recorded(command: list[str], program_sha256: str, out: Path) -> tuple[Measu
         ended = result["exit"]
     except (OSError, ValueError, KeyError):
         return None
-    if not is_same or ended["code"] not in (0, pace.EXIT_FAILED):
+    if not is_same or ended["code"] not in (0, EXIT_FAILED):
         return None
     return measured_in(result), " ".join(ended["reasons"]) if ended["code"] else ""
 
@@ -358,27 +350,20 @@ def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     return text, targets, passes.failed
 
 
-def main(argv: list[str]) -> int:
-    """Runs the command; returns the exit code."""
-    args = _arguments(argv)
-    try:
-        text, targets, failed = measure(args)
-        print(text, end="")
-    except (BadInput, CannotRunHere) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except pace.ContestantFailed as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_FAILED
-    except OSError as error:
-        print(f"--out: {error}", file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
+def _run(args: argparse.Namespace) -> int:
+    text, targets, failed = measure(args)
+    print(text, end="")
     for failure in failed:
         print(failure, file=sys.stderr)
     failures = missed(targets) if args.check else []
     for failure in failures:
         print(f"--check: {failure}", file=sys.stderr)
-    return pace.EXIT_FAILED if failed or failures else 0
+    return EXIT_FAILED if failed or failures else 0
+
+
+def main(argv: list[str]) -> int:
+    """Runs the command; returns the exit code."""
+    return exit_code_of(lambda: _run(_arguments(argv)), "--out")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from denoising_diffusion_pytorch import GaussianDiffusion, Unet
 from diffusers import UNet2DModel
 from torch import nn
 
-from definition import CannotRunHere, Definition
+from definition import Definition
+from endings import CannotRunHere
 
 _OBJECTIVES = {"eps": "pred_noise", "x0": "pred_x0", "v": "pred_v"}
 _HO_EPS = 1e-6

@@ -29,18 +29,13 @@ from statistics import median
 from types import TracebackType
 from typing import Any
 
-from definition import BadInput, CannotRunHere
+from endings import EXIT_CANNOT_RUN_HERE, BadInput, CannotRunHere, Failure, exit_code_of
 from steady import median_interval
-
-EXIT_FAILED = 1
-EXIT_BAD_INPUT = 2
-EXIT_CANNOT_RUN_HERE = 77
-
 
 _LONGEST_ANSWER_S = 1800.0
 
 
-class ContestantFailed(Exception):
+class ContestantFailed(Failure):
     """A process ended, answered nonsense or nothing in the middle of the run."""
 
     def __init__(self, name: str, how: str) -> None:
@@ -160,6 +155,26 @@ class Turns:
     def __post_init__(self) -> None:
         if min(self.rounds, self.steps) < 1 or self.warmup_rounds < 0:
             raise BadInput("--rounds, --steps: (an integer of at least 1)")
+
+
+_COUNTS = {"threads": "threads of each contestant", "rounds": "turns of each contestant",
+           "warmup_rounds": "first rounds that do not count", "steps": "steps of a turn"}
+
+
+def argument_parser(words: str | None, **counts: int) -> argparse.ArgumentParser:
+    """Returns a parser with an option for each of _COUNTS that is given, with this default."""
+    parser = argparse.ArgumentParser(description=words, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in counts.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default,
+                            help=f"{_COUNTS[name]} (default: {default})")
+    return parser
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of whatever measures the program and writes a folder."""
+    parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN", help="the program")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
 
 
 def run_rounds(contestants: list[Contestant], turns: Turns) -> list[str]:
@@ -295,14 +310,9 @@ def _named_commands(words: list[str]) -> dict[str, str]:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(__doc__, rounds=12, warmup_rounds=2, steps=3)
     parser.add_argument("contestants", nargs="+", metavar="NAME=COMMAND")
     parser.add_argument("--reference", metavar="NAME", help="the contestant that ratios are to (default: the first)")
-    parser.add_argument("--rounds", type=int, default=12, help="turns of each contestant (default: 12)")
-    parser.add_argument("--steps", type=int, default=3, help="steps of a turn (default: 3)")
-    parser.add_argument("--warmup-rounds", type=int, default=2, help="first rounds that do not count (default: 2)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the file of all results, as JSON")
     return parser.parse_args(argv)
 
@@ -321,18 +331,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
-    try:
-        _run(_arguments(argv))
-    except BadInput as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except CannotRunHere as error:
-        print(error, file=sys.stderr)
-        return EXIT_CANNOT_RUN_HERE
-    except ContestantFailed as error:
-        print(error, file=sys.stderr)
-        return EXIT_FAILED
-    return 0
+    return exit_code_of(lambda: _run(_arguments(argv)) or 0)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from definition import BadInput, Definition
+from definition import Definition
+from endings import BadInput
 
 _RECORD_BYTES = 1 + 3 * 32 * 32
 _GENERATED = 4096  # enough that no cache holds them

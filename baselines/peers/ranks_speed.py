@@ -24,8 +24,8 @@ from statistics import median
 from typing import Any
 
 import pace
-from definition import BadInput, CannotRunHere
-from speed_gate import Gate, Verdict, exit_code_of, judge, outcome
+from endings import EXIT_CANNOT_RUN_HERE, BadInput, CannotRunHere, exit_code_of
+from speed_gate import Gate, Verdict, judge, outcome
 
 _PEER = Path(__file__).resolve().parent / "run_peer.py"
 _WARMUP_STEPS = 3
@@ -34,15 +34,13 @@ _ATTEMPTS = 4
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pace.argument_parser(__doc__, rounds=6, steps=12)
     parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
     parser.add_argument("--benchmark", default="gmm16-ho@cpu", metavar="ID",
                         help="the benchmark (default: gmm16-ho@cpu)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the pictures, if the benchmark has some")
     parser.add_argument("--baseline", default="plain", metavar="B", help="baseline of Noisemark (default: plain)")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=6, help="turns of each contestant (default: 6)")
-    parser.add_argument("--steps", type=int, default=12, help="steps of a turn, after its warm-up (default: 12)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="a new folder")
     parser.add_argument("--gate", action="store_true")
     parser.add_argument("--turns-of", choices=("ours", "peer"), help=argparse.SUPPRESS)  # serves pace.py
@@ -76,7 +74,7 @@ class Contestant:
             words = [str(word) for word in self._command(steps, memory, folder)]
             done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, check=False)
-            if done.returncode == pace.EXIT_CANNOT_RUN_HERE:
+            if done.returncode == EXIT_CANNOT_RUN_HERE:
                 raise CannotRunHere(f"{self._side}: {done.stdout.strip()[-400:]}")
             if done.returncode != 0:
                 raise pace.ContestantFailed(self._side, f"exit code {done.returncode}: {done.stdout.strip()[-800:]}")

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from definition import BadInput, CannotRunHere, Definition, canonical_text, load_definition
+from definition import Definition, canonical_text, load_definition
+from endings import BadInput, CannotRunHere, exit_code_of
 from peer_result import MemoryPass, PeerRun, result_of, write_result
 from variants import ACCEPTED, parse_variant
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from training import PeerTrainer, Step
 
 EXIT_NOT_FINITE = 1
-EXIT_BAD_INPUT = 2
-EXIT_CANNOT_RUN_HERE = 77
 
 _PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
 
@@ -161,21 +160,18 @@ def _pace(args: argparse.Namespace, definition: Definition) -> int:
     return 0
 
 
+def _run(args: argparse.Namespace) -> int:
+    _check_output(args.out)
+    args.variant = parse_variant(args.variant)
+    definition = _with_steps(load_definition(args.definition, args.id), args.steps)
+    return _pace(args, definition) if args.pace else _measure(args, definition)
+
+
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
     args = _arguments(argv)
     args.argv = argv
-    try:
-        _check_output(args.out)
-        args.variant = parse_variant(args.variant)
-        definition = _with_steps(load_definition(args.definition, args.id), args.steps)
-        return _pace(args, definition) if args.pace else _measure(args, definition)
-    except BadInput as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except CannotRunHere as error:
-        print(error, file=sys.stderr)
-        return EXIT_CANNOT_RUN_HERE
+    return exit_code_of(lambda: _run(args))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import pace
-from definition import BadInput, CannotRunHere, load_definition
+from definition import load_definition
+from endings import CannotRunHere, exit_code_of
 from speed_gate import Gate, judge, outcome, read_record
 
 GATES = (Gate("fused+channels-last", "peer-eager", 2.0),)
@@ -36,9 +37,7 @@ _TRAINED = ("--set", "train.steps=2", "--set", "eval.samples=8", "--set", "eval.
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = pace.argument_parser(__doc__, threads=2, rounds=9, warmup_rounds=1)
     side = parser.add_mutually_exclusive_group(required=True)
     side.add_argument("--noisemark", type=Path, metavar="BIN")
     side.add_argument("--recorded", type=Path, metavar="FILE", help="the file that an earlier run wrote to --out")
@@ -52,9 +51,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--variants", nargs="+", default=("eager", "channels-last"), metavar="V",
                         choices=("eager", "channels-last", "compiled"),
                         help="variants of the peer; the first is the reference (default: eager channels-last)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each contestant (default: 9)")
-    parser.add_argument("--warmup-rounds", type=int, default=1, help="first rounds that do not count (default: 1)")
     parser.add_argument("--batches", type=int, default=16, help="batches of a turn (default: 16)")
     parser.add_argument("--gate", action="store_true", help="exit with 1 when too slow")
     parser.add_argument("--serve", metavar="NAME", help=argparse.SUPPRESS)
@@ -169,24 +165,17 @@ def _measure(args: argparse.Namespace, argv: list[str]) -> dict[str, Any]:
     return record
 
 
+def _run(args: argparse.Namespace, argv: list[str]) -> int:
+    if args.serve:
+        _serve(args)
+        return 0
+    record = read_record(args.recorded) if args.recorded else _measure(args, argv)
+    return outcome(judge(record, GATES), args.gate)
+
+
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
-    args = _arguments(argv)
-    try:
-        if args.serve:
-            _serve(args)
-            return 0
-        record = read_record(args.recorded) if args.recorded else _measure(args, argv)
-        return outcome(judge(record, GATES), args.gate)
-    except (BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except CannotRunHere as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_CANNOT_RUN_HERE
-    except (pace.ContestantFailed, subprocess.CalledProcessError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_FAILED
+    return exit_code_of(lambda: _run(_arguments(argv), argv))
 
 
 if __name__ == "__main__":

@@ -5,14 +5,13 @@ so that a median that is above by luck can be seen to be.
 """
 
 import json
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pace
-from definition import BadInput, CannotRunHere
+from endings import EXIT_FAILED, BadInput
 
 
 @dataclass(frozen=True)
@@ -76,19 +75,4 @@ def outcome(verdicts: list[Verdict], gate: bool) -> int:
     for verdict in verdicts:
         print(f"{'pass' if verdict.passed else 'FAIL'}: {verdict.words}")
     failed = not all(verdict.passed for verdict in verdicts)
-    return pace.EXIT_FAILED if gate and failed else 0
-
-
-def exit_code_of(command: Callable[[], int]) -> int:
-    """Runs the command, and turns what it raises into a sentence on standard error and an exit code."""
-    try:
-        return command()
-    except (BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except (CannotRunHere, ImportError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_CANNOT_RUN_HERE
-    except pace.ContestantFailed as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_FAILED
+    return EXIT_FAILED if gate and failed else 0

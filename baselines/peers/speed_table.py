@@ -23,7 +23,7 @@ from typing import Any
 
 import pace
 import pages
-from definition import BadInput, CannotRunHere
+from endings import EXIT_FAILED, BadInput, exit_code_of
 from devices import CPU, asked_for, checked_device, titled
 
 _PEERS = Path(__file__).resolve().parent
@@ -43,18 +43,10 @@ _POOLED = ("env", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_MAX_=0", "MALLOC_TOP_PAD_=6
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
+    parser = pace.argument_parser(__doc__, threads=2, rounds=12, warmup_rounds=2, steps=1)
+    pace.add_table(parser)
     parser.add_argument("--bare-loop", type=Path, metavar="BIN", help="the program noisemark_bare_loop")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the pictures")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each contestant (default: 2)")
-    parser.add_argument("--rounds", type=int, default=12, help="rounds of each table (default: 12)")
-    parser.add_argument("--warmup-rounds", type=int, default=2, help="first rounds that do not count (default: 2)")
-    parser.add_argument("--steps", type=int, default=1, help="steps of a turn (default: 1)")
     parser.add_argument("--benchmarks", nargs="+", default=_BENCHMARKS, metavar="ID")
     parser.add_argument("--precisions", nargs="+", default=_PRECISIONS,
                         choices=(*_PRECISIONS, "tf32"),
@@ -187,17 +179,7 @@ def measure(args: argparse.Namespace) -> bool:
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
-    try:
-        return 0 if measure(_arguments(argv)) else pace.EXIT_FAILED
-    except (BadInput, CannotRunHere) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except pace.ContestantFailed as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_FAILED
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"--noisemark: {error}", file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
+    return exit_code_of(lambda: 0 if measure(_arguments(argv)) else EXIT_FAILED, "--noisemark")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from checkpointing import checkpoint_blocks
-from definition import BadInput, CannotRunHere, Definition
+from definition import Definition
+from endings import BadInput, CannotRunHere
 from networks import build_loss, build_network
 from phase_clock import PhaseClock, marks_of
 from pictures import Pictures

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from definition import BadInput
+from endings import BadInput
 
 
 @dataclass(frozen=True)

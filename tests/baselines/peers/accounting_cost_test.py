@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import tiny
 import accounting_cost
 from accounting_cost import CONTESTANTS, commands, exit_code, table
-from definition import BadInput
+from endings import BadInput
 from pace import Row, table_rows
 
 SCRIPT = tiny.PEERS / "accounting_cost.py"

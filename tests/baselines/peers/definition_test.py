@@ -6,7 +6,8 @@ import unittest
 from pathlib import Path
 
 import tiny
-from definition import BadInput, canonical_text, load_definition
+from definition import canonical_text, load_definition
+from endings import BadInput
 
 
 class DefinitionTest(unittest.TestCase):

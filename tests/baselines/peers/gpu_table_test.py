@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import tiny
-from definition import BadInput
+from endings import BadInput
 from gpu_table import (
     PARTS,
     Row,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import tiny
-from definition import BadInput
+from endings import BadInput
 from memory_plot import Point, draw, pareto_front, points_of, sources
 from memory_rows import Entry, Measured, against_checkpoints, entries_of, measured_in, table
 from memory_table import Commands, budget_mode

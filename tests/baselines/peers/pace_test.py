@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 import tiny
-from definition import BadInput, CannotRunHere
+from endings import BadInput, CannotRunHere
 from pace import Contestant, ContestantFailed, LeftOut, Turns, measure, table_rows
 
 # A contestant whose steps take no time, because its clock is made up: real protocol, known figures.

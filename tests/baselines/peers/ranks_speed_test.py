@@ -13,7 +13,7 @@ from pathlib import Path
 import tiny
 import peers_required
 import ranks_speed
-from speed_gate import exit_code_of
+from endings import exit_code_of
 
 try:
     import training

@@ -13,7 +13,8 @@ from typing import Any
 
 import tiny
 import peers_required
-from definition import CannotRunHere, Definition, canonical_text
+from definition import Definition, canonical_text
+from endings import CannotRunHere
 from peer_result import repeat_command
 from run_peer import main
 

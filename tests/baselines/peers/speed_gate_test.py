@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tiny
-from definition import BadInput
+from endings import BadInput
 from speed_gate import Gate, judge, read_record
 
 # Lists what each script asks of whom, and how many times.

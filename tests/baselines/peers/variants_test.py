@@ -3,7 +3,7 @@
 import unittest
 
 import tiny  # noqa: F401  where the programs are
-from definition import BadInput
+from endings import BadInput
 from variants import VARIANTS, parse_variant
 
 
