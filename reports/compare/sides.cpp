@@ -206,6 +206,9 @@ constexpr std::chrono::minutes kMostSkew{5};  // of two machines that ask the sa
 /// Errors of several results, so that a user learns of all at once.
 class Refusals {
  public:
+  void add(Error error) { all_.push_back(std::move(error)); }
+
+  /// Adds the error of what is done.
   template <typename Action>
   void note(const Action& action) {
     try {
@@ -254,26 +257,24 @@ void refuse_future(const Side& side, Refusals& refusals) {
         latest.substr(0, latest.size() - 1)) {
       continue;
     }
-    refusals.note([&] {
-      throw bad_input(run.name, "created_utc", run.result.created_utc + ", which has not come yet",
-                      fmt::format("this machine's clock says {}", utc_now()));
-    });
+    refusals.add(bad_input(run.name, "created_utc",
+                           run.result.created_utc + ", which has not come yet",
+                           fmt::format("this machine's clock says {}", utc_now())));
   }
 }
 
 void check_runs(const std::vector<NamedResult>& runs, Refusals& refusals) {
   std::map<std::string, std::string> seen;
   for (const NamedResult& run : runs) {
-    refusals.note([&] {
-      if (!is_utc(run.result.created_utc)) {
-        throw bad_input(run.name, "created_utc", fmt::format("\"{}\"", run.result.created_utc),
-                        kTimeForm);
-      }
-      const auto [first, is_new] = seen.emplace(run.result.run_id, run.name);
-      if (!is_new) {
-        throw bad_input(run.name, "", fmt::format("the same run as {}", first->second), "");
-      }
-    });
+    if (!is_utc(run.result.created_utc)) {
+      refusals.add(bad_input(run.name, "created_utc", fmt::format("\"{}\"", run.result.created_utc),
+                             kTimeForm));
+      continue;
+    }
+    const auto [first, is_new] = seen.emplace(run.result.run_id, run.name);
+    if (!is_new) {
+      refusals.add(bad_input(run.name, "", fmt::format("the same run as {}", first->second), ""));
+    }
   }
 }
 
