@@ -1,6 +1,7 @@
 #include "reports/seeds/gates.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <boost/math/distributions/students_t.hpp>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,8 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "reports/base/error.h"
 #include "reports/base/quantity.h"
@@ -446,26 +449,23 @@ constexpr CodecBound kBounds[] = {
     {"q2", kLoosestGradientBound},
 };
 
-/// The bound of the loosest codec among the parts of a mode, which "+" joins and "," sets limits
-/// to.
-double bound_of_codec(std::string_view spelling) {
-  std::string_view mode = spelling;
-  std::optional<double> bound;
-  while (!mode.empty()) {
-    const size_t end = std::min(mode.find_first_of("+,"), mode.size());
-    const std::string_view part = mode.substr(0, end);
-    for (const CodecBound& one : kBounds) {
-      if (one.codec == part) bound = std::max(bound.value_or(0), one.bound);
-    }
-    mode.remove_prefix(std::min(end + 1, mode.size()));
-  }
-  if (bound) return *bound;
-  std::string known;
+/// Returns whether `word` is one of the parts of a mode, which "+" joins and "," sets limits to.
+bool has_part(std::string mode, std::string_view word) {
+  std::replace(mode.begin(), mode.end(), ',', '+');
+  return fmt::format("+{}+", mode).find(fmt::format("+{}+", word)) != std::string::npos;
+}
+
+/// The bound of the loosest codec among the parts of a mode.
+double bound_of_codec(const std::string& mode) {
+  double bound = 0;
+  std::vector<std::string_view> known;
   for (const CodecBound& one : kBounds) {
-    known.append(known.empty() ? "" : ", ").append(one.codec);
+    if (has_part(mode, one.codec)) bound = std::max(bound, one.bound);
+    known.push_back(one.codec);
   }
-  throw bad_input("bound of the gradient's error", "codec of the mode", std::string(spelling),
-                  known);
+  if (bound > 0) return bound;
+  throw bad_input("bound of the gradient's error", "codec of the mode", mode,
+                  fmt::format("{}", fmt::join(known, ", ")));
 }
 
 }  // namespace
