@@ -1,6 +1,7 @@
 #include "reports/profile/limit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -17,6 +18,7 @@
 #include "reports/compare/sides.h"
 #include "reports/profile/characterization.h"
 #include "reports/render/report.h"
+#include "reports/result/definition.h"
 
 namespace noisemark::reports {
 namespace {
@@ -157,9 +159,45 @@ Profile parse_profile(const std::string& text, const fs::path& file) {
   return profile;
 }
 
-/// Names the first thing in which the profile is of other work; empty where it is of the same.
+constexpr const char* kStep = "definition of a step";
+constexpr const char* kOverrides = "identity.overrides";
+
+/// The options by which a user says what a field holds.
+constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
+    {kOverrides, "--set"},
+    {"identity.threads", "--threads"},
+    {"identity.ranks", "--ranks"},
+    {"identity.pipeline", "--pipeline"},
+    {"identity.micro_batches", "--micro-batches"},
+    {"protocol.deterministic", "--deterministic"},
+    {"protocol.loader_threads", "--loader-threads"}};
+
+/// "with --threads 2", "without --deterministic".
+std::string with_option(std::string_view option, const std::string& value) {
+  if (value.empty() || value == "no") return fmt::format("without {}", option);
+  return value == "yes" ? fmt::format("with {}", option)
+                        : fmt::format("with {} {}", option, value);
+}
+
+/// Says what the profile was made with, and what the run, in the words of the command line where it
+/// has any.
+std::string difference_words(const FieldDifference& found) {
+  for (const auto& [field, option] : kOptions) {
+    if (found.field != field) continue;
+    return fmt::format("it was made {}, and the run {}", with_option(option, found.base),
+                       with_option(option, found.candidate));
+  }
+  constexpr std::string_view kIdentity = "identity.";
+  const std::string_view name =
+      std::string_view(found.field).substr(found.field.starts_with(kIdentity) ? kIdentity.size() : 0);
+  const auto words = [](const std::string& value) { return value.empty() ? "none" : value; };
+  return fmt::format("its {} is {}, and the run's {}", name, words(found.base),
+                     words(found.candidate));
+}
+
+/// Says the first thing in which the profile is of other work; empty where it is of the same.
 std::string other_work(const Profile& profile, const Result& result) {
-  if (profile.work.empty()) {
+  if (!profile.work.contains(kStep)) {
     return "not known, because the profile in profile/ does not say of which work it is: make it "
            "again";
   }
@@ -167,17 +205,21 @@ std::string other_work(const Profile& profile, const Result& result) {
   Strings of_run = work_of(result);
   of_profile["batch"] = fmt::to_string(profile.batch);
   of_run["batch"] = fmt::to_string(result.protocol.batch);
-  const std::vector<FieldDifference> differences = differing_fields(of_profile, of_run);
+  std::vector<FieldDifference> differences = differing_fields(of_profile, of_run);
+  const auto find = [&](std::string_view field) {
+    return std::find_if(differences.begin(), differences.end(),
+                        [&](const FieldDifference& one) { return one.field == field; });
+  };
+  // Changed keys only say what makes the definitions of both other ones.
+  if (find(kStep) == differences.end()) {
+    std::erase_if(differences, [](const FieldDifference& one) { return one.field == kOverrides; });
+  }
   if (differences.empty()) return "";
-  // A changed key makes other definitions of both, and says more than their checksums.
-  const auto key =
-      std::find_if(differences.begin(), differences.end(),
-                   [](const FieldDifference& one) { return one.field == "identity.overrides"; });
-  const FieldDifference& told = key == differences.end() ? differences.front() : *key;
-  const auto words = [](const std::string& value) { return value.empty() ? "none" : value; };
-  return fmt::format(
-      "not known, because the profile in profile/ is of other work: {} {}, and not {}", told.field,
-      words(told.base), words(told.candidate));
+  auto told = find("batch");
+  if (told == differences.end()) told = find(kOverrides);
+  if (told == differences.end()) told = differences.begin();
+  return fmt::format("not known, because the profile in profile/ is of other work: {}",
+                     difference_words(*told));
 }
 
 }  // namespace
@@ -238,8 +280,15 @@ std::string limit_words(const Profile& profile) {
 Strings work_of(const Result& result) {
   Strings fields = same_work(result);
   std::erase_if(fields, [](const auto& field) {
-    return field.first.starts_with("provenance.") || field.first.starts_with("seeds.");
+    return field.first.starts_with("provenance.") || field.first.starts_with("seeds.") ||
+           field.first == "identity.custom" || field.first == "identity.definition_sha256";
   });
+  Identity identity = result.identity;
+  std::erase_if(identity.overrides, [](const std::string& one) { return !changes_a_step(one); });
+  fields[kOverrides] = fmt::format("{}", fmt::join(identity.overrides, " --set "));
+  identity.custom = false;
+  fields["cell"] = cell_name(identity);
+  fields[kStep] = step_sha256(result);
   return fields;
 }
 

@@ -44,8 +44,9 @@ struct Proposal {
 /// GPU, by the time that it worked; then what to try first. Empty without a roofline.
 [[nodiscard]] std::string limit_words(const Profile& profile);
 
-/// Returns the fields in which a run and a profile must agree to be of the same work on the same
-/// machine: those of same_work(), but for what belongs to a seed and the bytes of the data.
+/// Returns the fields in which a run and a profile must agree for their steps to be the same work
+/// on the same machine: those of same_work(), but for what belongs to a seed, the bytes of the
+/// data, and what a definition says besides a step, such as the number of steps.
 [[nodiscard]] Strings work_of(const Result& result);
 
 /// Reads `folder`/profile, in which `noisemark profile` was told to write. Returns limit_words() of

@@ -1,9 +1,11 @@
 #include "reports/result/definition.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "reports/base/json.h"
+#include "reports/base/sha256.h"
 
 namespace noisemark::reports {
 namespace {
@@ -64,9 +66,42 @@ bool DefinitionView::DeclaredGate::must_apply(const Identity& identity) const {
                                                        identity.precision) != precisions->end());
 }
 
-DefinitionView definition_of(const Result& result) {
+namespace {
+
+Json json_of(const Result& result) {
   const bool too_deep = is_nested_too_deeply(result.definition);
-  const Json json = too_deep ? Json() : Json::parse(result.definition, nullptr, false);
+  return too_deep ? Json() : Json::parse(result.definition, nullptr, false);
+}
+
+/// Sections, and keys of other sections, that say nothing of a single step.
+constexpr std::array<std::string_view, 5> kSectionsBesideSteps{"eval", "sample", "measure",
+                                                               "quality", "gate"};
+constexpr std::array kKeysBesideSteps{std::pair{"benchmark", "seed"}, std::pair{"train", "steps"}};
+
+}  // namespace
+
+std::string step_sha256(const Result& result) {
+  Json json = json_of(result);
+  if (!json.is_object()) return sha256_of(result.definition);
+  for (const std::string_view section : kSectionsBesideSteps) json.erase(std::string(section));
+  for (const auto& [section, key] : kKeysBesideSteps) {
+    if (json.contains(section) && json[section].is_object()) json[section].erase(key);
+  }
+  return sha256_of(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+bool changes_a_step(std::string_view override) {
+  const std::string_view path = override.substr(0, override.find('='));
+  const std::string_view section = path.substr(0, path.find('.'));
+  const bool is_key = std::any_of(
+      kKeysBesideSteps.begin(), kKeysBesideSteps.end(),
+      [&](const auto& one) { return path == std::string(one.first) + "." + one.second; });
+  return !is_key && std::find(kSectionsBesideSteps.begin(), kSectionsBesideSteps.end(), section) ==
+                        kSectionsBesideSteps.end();
+}
+
+DefinitionView definition_of(const Result& result) {
+  const Json json = json_of(result);
   DefinitionView view;
   view.readable = json.is_object();
   const Json benchmark = part(json, "benchmark");

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/result/result.h"
@@ -53,5 +54,13 @@ struct DefinitionView {
 
 /// Never throws: what is not readable is left empty.
 [[nodiscard]] DefinitionView definition_of(const Result& result);
+
+/// Returns the SHA-256 of what the definition says of a single step: without the seed, the number
+/// of steps, and what is evaluated, drawn, measured and judged beside them. A text that is no
+/// object has the SHA-256 of the whole.
+[[nodiscard]] std::string step_sha256(const Result& result);
+
+/// Returns whether "key=value", as --set takes it, may change a single step.
+[[nodiscard]] bool changes_a_step(std::string_view override);
 
 }  // namespace noisemark::reports

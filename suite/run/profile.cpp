@@ -24,6 +24,7 @@
 #include "reports/profile/profile.h"
 #include "reports/profile/trace_file.h"
 #include "reports/render/plot.h"
+#include "suite/config/lock.h"
 #include "suite/environment/environment.h"
 #include "suite/probes/flop_counter.h"
 #include "suite/probes/memory_probe.h"
@@ -336,6 +337,7 @@ reports::Plots write_plots_of(const fs::path& out, const reports::Profile& profi
 reports::Strings work_of_run(const PlannedRun& plan, const SessionOptions& session) {
   reports::Result run;
   run.identity = identity_of(plan, *session.dataset);
+  run.definition = canonical_json(plan.spec.definition);
   describe_machine(plan.spec.device, run);
   run.protocol.deterministic = plan.spec.deterministic;
   run.protocol.loader_threads = session.loader_threads;

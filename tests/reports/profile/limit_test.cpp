@@ -139,6 +139,50 @@ TEST(Limit, is_not_said_without_a_roofline) {
   EXPECT_EQ(limit_words(without), "");
 }
 
+/// A run with these changes of its definition, whose text has their values.
+Result changed_run(const std::string& definition, const std::vector<std::string>& overrides) {
+  Result run = test::full_result();
+  run.definition = definition;
+  run.identity.definition_sha256 = "of " + definition;
+  run.identity.overrides = overrides;
+  run.identity.custom = !overrides.empty();
+  return run;
+}
+
+std::string limit_of_profile_made_with(const Result& made_with, const Result& run) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("work_" + std::to_string(getpid()));
+  fs::create_directories(folder / "profile");
+  Profile made = profile();
+  made.work = work_of(made_with);
+  write_file_atomically(folder / "profile" / "profile.json", profile_json(made));
+  std::vector<Finding> unread;
+  std::string words = limit_of(folder, run, unread);
+  fs::remove_all(folder);
+  return words;
+}
+
+TEST(Limit, is_that_of_a_profile_of_the_same_step_however_many_steps_the_run_has) {
+  const Result locked = changed_run(R"({"model":{"dim":8},"train":{"batch":16,"steps":60}})", {});
+  EXPECT_EQ(
+      limit_of_profile_made_with(locked, changed_run(R"({"eval":{"every":9},"model":{"dim":8},)"
+                                                     R"("train":{"batch":16,"steps":3}})",
+                                                     {"train.steps=3", "eval.every=9"})),
+      limit_words(profile()));
+}
+
+TEST(Limit, is_not_that_of_another_step_and_names_the_option_that_changed_it) {
+  const Result locked = changed_run(R"({"model":{"dim":8},"train":{"batch":16,"steps":60}})", {});
+  const Result other =
+      changed_run(R"({"model":{"dim":32,"groups":4},"train":{"batch":16,"steps":3}})",
+                  {"model.dim=32", "model.groups=4", "train.steps=3"});
+  EXPECT_EQ(limit_of_profile_made_with(other, locked),
+            "not known, because the profile in profile/ is of other work: it was made with --set "
+            "model.dim=32 --set model.groups=4, and the run without --set");
+  EXPECT_EQ(limit_of_profile_made_with(locked, other),
+            "not known, because the profile in profile/ is of other work: it was made without "
+            "--set, and the run with --set model.dim=32 --set model.groups=4");
+}
+
 TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
   const fs::path folder = fs::path(testing::TempDir()) / ("limit_" + std::to_string(getpid()));
   fs::create_directories(folder / "profile");
@@ -152,7 +196,8 @@ TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
   other.batch = 32;
   write_file_atomically(file, profile_json(other));
   EXPECT_EQ(limit_of(folder, result, unread),
-            "not known, because the profile in profile/ is of other work: batch 32, and not 16");
+            "not known, because the profile in profile/ is of other work: its batch is 32, and the "
+            "run's 16");
   const auto limit_if = [&](const std::string& field, const std::string& value) {
     Profile changed = profile();
     changed.work.at(field) = value;
@@ -160,12 +205,15 @@ TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
     return limit_of(folder, result, unread);
   };
   const std::string of_other_work = "not known, because the profile in profile/ is of other work: ";
-  EXPECT_EQ(limit_if("identity.overrides", "model.dim=32"),
-            of_other_work + "identity.overrides model.dim=32, and not none");
-  EXPECT_EQ(limit_if("identity.custom", "yes"), of_other_work + "identity.custom yes, and not no");
-  EXPECT_TRUE(limit_if("cell", "another").starts_with(of_other_work + "cell another, and not "));
+  EXPECT_EQ(limit_if("identity.threads", "1"),
+            of_other_work + "it was made with --threads 1, and the run with --threads 2");
+  EXPECT_EQ(
+      limit_if("protocol.deterministic", "yes"),
+      of_other_work + "it was made with --deterministic, and the run without --deterministic");
+  EXPECT_TRUE(limit_if("cell", "another")
+                  .starts_with(of_other_work + "its cell is another, and the run's "));
   EXPECT_TRUE(limit_if("identity.hardware.cpu", "another")
-                  .starts_with(of_other_work + "identity.hardware.cpu another, and not "));
+                  .starts_with(of_other_work + "its hardware.cpu is another, and the run's "));
   Profile older = profile();
   older.work.clear();
   write_file_atomically(file, profile_json(older));
