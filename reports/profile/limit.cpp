@@ -49,10 +49,9 @@ std::pair<std::string, double> most_to_win(const Roofline& roofline) {
 
 /// Returns the share of a step in operators that were much faster than the measured peaks allow.
 double beyond_peaks_frac(const Roofline& roofline) {
-  constexpr double kFarAbove = 1.5;  // no formula is so wrong
   double time_s = 0;
   for (const RoofRow& row : roofline.operators) {
-    if (row.of_roof() > kFarAbove) time_s += row.time_s;
+    if (row.of_roof() > kFarAboveRoof) time_s += row.time_s;
   }
   return time_s / roofline.step_s;
 }
@@ -175,8 +174,7 @@ constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
 /// "with --threads 2", "without --deterministic".
 std::string with_option(std::string_view option, const std::string& value) {
   if (value.empty() || value == "no") return fmt::format("without {}", option);
-  return value == "yes" ? fmt::format("with {}", option)
-                        : fmt::format("with {} {}", option, value);
+  return value == "yes" ? fmt::format("with {}", option) : fmt::format("with {} {}", option, value);
 }
 
 /// Says what the profile was made with, and what the run, in the words of the command line where it
@@ -189,7 +187,8 @@ std::string difference_words(const FieldDifference& found) {
   }
   constexpr std::string_view kIdentity = "identity.";
   const std::string_view name =
-      std::string_view(found.field).substr(found.field.starts_with(kIdentity) ? kIdentity.size() : 0);
+      std::string_view(found.field)
+          .substr(found.field.starts_with(kIdentity) ? kIdentity.size() : 0);
   const auto words = [](const std::string& value) { return value.empty() ? "none" : value; };
   return fmt::format("its {} is {}, and the run's {}", name, words(found.base),
                      words(found.candidate));

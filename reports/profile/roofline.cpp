@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/profile/characterization.h"
 #include "reports/profile/profile.h"
 
 namespace noisemark::reports {
@@ -287,14 +289,33 @@ Roofline make_roofline(const Recording& recording, const StepWork& work,
   return roofline;
 }
 
+namespace {
+
+/// "two operations for each multiplication with an addition": the formula that bounds the operator.
+std::string_view formula_words(const RoofRow& row) {
+  if (!row.compute_bound) return "each input read and each output written once";
+  constexpr std::array<std::string_view, 3> kProducts{"product", "convolution", "attention"};
+  const std::string_view kind = operator_class(row.name);
+  return std::find(kProducts.begin(), kProducts.end(), kind) == kProducts.end()
+             ? "what it does to each element"
+             : "two for each multiplication with an addition";
+}
+
+}  // namespace
+
 std::vector<std::string> above_roof(const Roofline& roofline) {
   std::vector<std::string> all;
   for (const RoofRow& row : roofline.operators) {
     if (row.of_roof() <= 1 + kRoofMargin) continue;
-    all.push_back(fmt::format("{} {} ({} of its roof: its {} or the peak of {} is wrong)", row.name,
-                              row.shapes, format_percent(row.of_roof()),
-                              row.compute_bound ? "operations" : "bytes",
-                              row.compute_bound ? row.type + " products" : "memory"));
+    const std::string wrong =
+        row.of_roof() > kFarAboveRoof
+            ? fmt::format("the peak of {} is too low, for no formula is so wrong",
+                          row.compute_bound ? row.type + " products" : "memory")
+            : fmt::format("the formula of its {} is wrong: {}",
+                          row.compute_bound ? "operations" : "bytes", formula_words(row));
+    all.push_back(fmt::format("{} {} ({} of its roof, whose peak was measured {} times: {})",
+                              row.name, row.shapes, format_percent(row.of_roof()), kMostPeakRounds,
+                              wrong));
   }
   return all;
 }

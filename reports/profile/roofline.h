@@ -87,6 +87,12 @@ struct Roofline {
 
 /// An operator that is faster than its roof by more than this share shows a wrong formula or peak.
 inline constexpr double kRoofMargin = 0.05;
+/// No formula is so wrong that an operator is this many times as fast as its roof: then the peak
+/// is.
+inline constexpr double kFarAboveRoof = 1.5;
+/// The number of times that peaks are measured, the fastest of which counts, while an operator is
+/// above its roof.
+inline constexpr int kMostPeakRounds = 3;
 
 /// Puts the work of a step to the times of the recorded steps, by the order of each operator's
 /// calls. An operator that is not called as often in both is left out. The time of a call is that
@@ -101,7 +107,8 @@ inline constexpr double kRoofMargin = 0.05;
                                      std::vector<ProductPeak> products,
                                      std::vector<MemoryPeak> memory);
 
-/// The operators above their roof by more than kRoofMargin, with the formula that is in doubt.
+/// The operators above their roof by more than kRoofMargin after kMostPeakRounds, with what is
+/// wrong: the formula of their work, or the peak.
 [[nodiscard]] std::vector<std::string> above_roof(const Roofline& roofline);
 
 /// Section «Roofline» of profile.md, with the lines of its plot. A pure function.

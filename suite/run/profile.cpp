@@ -89,6 +89,25 @@ struct Peaks {
   std::vector<reports::MemoryPeak> memory;
 };
 
+bool is_of_same_kind(const reports::ProductPeak& a, const reports::ProductPeak& b) {
+  return a.type == b.type && a.threads == b.threads;
+}
+bool is_of_same_kind(const reports::MemoryPeak& a, const reports::MemoryPeak& b) {
+  return a.working_set_bytes == b.working_set_bytes && a.threads == b.threads;
+}
+
+/// Adds a peak, or keeps the faster where it was measured before.
+template <class Peak>
+void keep_faster(std::vector<Peak>& peaks, Peak found, double Peak::*speed) {
+  const auto known = std::find_if(peaks.begin(), peaks.end(),
+                                  [&](const Peak& one) { return is_of_same_kind(one, found); });
+  if (known == peaks.end()) {
+    peaks.push_back(std::move(found));
+  } else if (found.*speed > (*known).*speed) {
+    *known = std::move(found);
+  }
+}
+
 /// Adds what the machine reaches with the threads in force, in every type that the work computes
 /// in.
 void add_peaks(c10::Device device, const reports::StepWork& work, Peaks& peaks) {
@@ -103,17 +122,17 @@ void add_peaks(c10::Device device, const reports::StepWork& work, Peaks& peaks) 
     });
     if (!is_used) continue;
     const GemmPeak peak = measure_gemm_peak(device, type, kPeakSeconds);
-    peaks.products.push_back(
-        {name, at::get_num_threads(), peak.flop_per_s, gemm_peak_method(peak)});
+    keep_faster(peaks.products,
+                {name, at::get_num_threads(), peak.flop_per_s, gemm_peak_method(peak)},
+                &reports::ProductPeak::flop_per_s);
   }
   for (const reports::MemoryPeak& peak : measure_memory_peaks(device, kPeakSeconds)) {
-    peaks.memory.push_back(peak);
+    keep_faster(peaks.memory, peak, &reports::MemoryPeak::bytes_per_s);
   }
 }
 
 /// Measures with all threads and, on a CPU, with one too.
-Peaks measure_peaks(c10::Device device, const reports::StepWork& work) {
-  Peaks peaks;
+void measure_peaks(c10::Device device, const reports::StepWork& work, Peaks& peaks) {
   add_peaks(device, work, peaks);
   const int threads = at::get_num_threads();
   if (device.is_cpu() && threads > 1) {
@@ -121,7 +140,6 @@ Peaks measure_peaks(c10::Device device, const reports::StepWork& work) {
     add_peaks(device, work, peaks);
     at::set_num_threads(threads);
   }
-  return peaks;
 }
 
 /// One benchmark's steps, under the profiler and without it.
@@ -258,11 +276,19 @@ class ProfilePass {
     return sampling;
   }
 
+  /// An operator above its roof shows a peak that other work on the machine held down, so peaks are
+  /// measured again.
   reports::Roofline measure_roofline(const reports::Recording& recording,
                                      const reports::StepWork& work) const {
-    Peaks peaks = measure_peaks(options_.spec.device, work);
-    return reports::make_roofline(recording, work, std::move(peaks.products),
-                                  std::move(peaks.memory));
+    Peaks peaks;
+    reports::Roofline roofline;
+    for (int round = 0; round < reports::kMostPeakRounds; ++round) {
+      watch_.before_step("peaks of the machine", 0, 1);
+      measure_peaks(options_.spec.device, work, peaks);
+      roofline = reports::make_roofline(recording, work, peaks.products, peaks.memory);
+      if (reports::above_roof(roofline).empty()) break;
+    }
+    return roofline;
   }
 
   void measure(const fs::path& out, reports::Profile& profile) {

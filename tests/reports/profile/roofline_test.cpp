@@ -66,17 +66,43 @@ TEST(Roofline, puts_the_least_time_of_each_operator_beside_the_measured_one) {
       << text;
 }
 
+std::string only_above_roof(const Roofline& roofline) {
+  const std::vector<std::string> above = above_roof(roofline);
+  EXPECT_EQ(above.size(), 1U);
+  return above.empty() ? "" : above.front();
+}
+
 TEST(Roofline, names_the_formula_of_an_operator_above_its_roof) {
   StepWork work = known_work();
-  work.front()[1].flops *= 3;  // 90 ms at the peak, and it took 60
+  work.front()[1].flops = work.front()[1].flops * 7 / 3;  // 70 ms at the peak, and it took 60
   const Roofline roofline = make_roofline(recorded(), work, kProducts, kMemory);
-  const std::vector<std::string> above = above_roof(roofline);
-  ASSERT_EQ(above.size(), 1U);
-  EXPECT_EQ(above.front(),
-            "aten::addmm [8, 8] (150.0 % of its roof: its operations or the peak of float32 "
-            "products is wrong)");
+  EXPECT_EQ(only_above_roof(roofline),
+            "aten::addmm [8, 8] (116.7 % of its roof, whose peak was measured 3 times: the formula "
+            "of its operations is wrong: two for each multiplication with an addition)");
   EXPECT_NE(roofline_section(roofline, 0.08).find("\n- Above its roof: aten::addmm"),
             std::string::npos);
+  work = known_work();
+  work.front()[2].bytes = 240'000'000;  // 24 ms at the peak, and it took 20
+  EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
+            "aten::copy_ [9] (120.0 % of its roof, whose peak was measured 3 times: the formula of "
+            "its bytes is wrong: each input read and each output written once)");
+  work.front()[2] = {"aten::copy_", "[9]", "float32", 2'400'000'000, 0, 0};
+  EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
+            "aten::copy_ [9] (120.0 % of its roof, whose peak was measured 3 times: the formula of "
+            "its operations is wrong: what it does to each element)");
+}
+
+TEST(Roofline, names_the_peak_where_an_operator_is_further_above_it_than_a_formula_can_be_wrong) {
+  StepWork work = known_work();
+  work.front()[1].flops *= 4;  // 120 ms at the peak, and it took 60
+  EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
+            "aten::addmm [8, 8] (200.0 % of its roof, whose peak was measured 3 times: the peak of "
+            "float32 products is too low, for no formula is so wrong)");
+  work = known_work();
+  work.front()[2].bytes = 400'000'000;  // 40 ms at the peak, and it took 20
+  EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
+            "aten::copy_ [9] (200.0 % of its roof, whose peak was measured 3 times: the peak of "
+            "memory is too low, for no formula is so wrong)");
 }
 
 TEST(Roofline, takes_the_time_of_a_device_from_all_that_was_launched_within_the_operator) {
