@@ -9,8 +9,10 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <atomic>
+#include <cstdio>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <unordered_set>
 #include <utility>
@@ -70,11 +72,11 @@ std::string words_for(const std::type_info* made_by) {
 
 }  // namespace
 
-void refuse_changed(const at::Tensor& tensor, int64_t saved_version, const std::string& what,
+void refuse_changed(at::IntArrayRef sizes, Versions versions, const std::string& what,
                     const std::string& saver) {
-  TORCH_CHECK(false, what, ", of shape ", tensor.sizes(), ", was changed in place after ", saver,
-              " had saved it for backward: it is at version ", tensor._version(), ", and version ",
-              saved_version, " was saved");
+  TORCH_CHECK(false, what, ", of shape ", sizes, ", was changed in place after ", saver,
+              " had saved it for backward: it is at version ", versions.now, ", and version ",
+              versions.saved, " was saved");
 }
 
 void KeepingHooks::call_pack_hook(const at::Tensor& tensor) {
@@ -90,15 +92,26 @@ at::Tensor KeepingHooks::call_unpack_hook() {
 }
 
 void KeepingHooks::refuse(const std::string& what, const std::string& saver) const {
-  refuse_changed(kept_, version_, what, saver);
+  refuse_changed(kept_.sizes(), {version_, kept_._version()}, what, saver);
 }
+
+struct SavedTensorScope::Link {
+  SavedTensorSink& sink;
+  const std::shared_ptr<Link> outer;
+  bool ended = false;
+};
 
 namespace {
 
-/// The innermost scope of this thread. LibTorch asks its process-wide engine for hooks and passes
-/// nothing along, so the thread is the only place where the answer can be kept.
-thread_local SavedTensorSink* current_sink = nullptr;
-thread_local SavedTensorScope* innermost_scope = nullptr;
+/// The innermost scope of this thread, or one inside of it that has ended. LibTorch asks its
+/// process-wide engine for hooks and passes nothing along, so the thread is the only place where
+/// the answer can be kept.
+thread_local std::shared_ptr<SavedTensorScope::Link> innermost;
+
+SavedTensorScope::Link* innermost_open() {
+  while (innermost != nullptr && innermost->ended) innermost = innermost->outer;
+  return innermost.get();
+}
 
 using torch::autograd::Node;
 
@@ -182,7 +195,8 @@ class ScopedEngine final : public torch::autograd::Engine {
   ~ScopedEngine() override { stop(); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    return current_sink == nullptr ? nullptr : current_sink->make_hooks();
+    const SavedTensorScope::Link* scope = innermost_open();
+    return scope == nullptr ? nullptr : scope->sink.make_hooks();
   }
 
   torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
@@ -225,26 +239,27 @@ void require_saved_tensor_engine() {
               "install_saved_tensor_engine() first thing in main)");
 }
 
-SavedTensorScope::SavedTensorScope(SavedTensorSink& sink) : sink_(sink), outer_(innermost_scope) {
-  if (!is_part_of_another()) sink.begin_forward();
-  innermost_scope = this;
-  current_sink = &sink;
+SavedTensorScope::SavedTensorScope(SavedTensorSink& sink) {
+  const Link* scope = innermost_open();
+  while (scope != nullptr && (scope->ended || &scope->sink != &sink)) scope = scope->outer.get();
+  is_part_of_another_ = scope != nullptr;
+  if (!is_part_of_another_) sink.begin_forward();
+  link_ = std::make_shared<Link>(sink, innermost);
+  innermost = link_;
 }
 
 SavedTensorScope::~SavedTensorScope() {
-  innermost_scope = outer_;
-  current_sink = outer_ == nullptr ? nullptr : &outer_->sink_;
-  if (!is_part_of_another()) sink_.end_forward();
-}
-
-bool SavedTensorScope::is_part_of_another() const {
-  const SavedTensorScope* scope = outer_;
-  while (scope != nullptr && &scope->sink_ != &sink_) scope = scope->outer_;
-  return scope != nullptr;
+  if (std::this_thread::get_id() != thread_) {
+    std::fputs("SavedTensorScope: a scope ended on another thread than it began on\n", stderr);
+    std::terminate();
+  }
+  link_->ended = true;
+  static_cast<void>(innermost_open());  // lets go of it
+  if (!is_part_of_another_) link_->sink.end_forward();
 }
 
 bool inside_scope() {
-  return innermost_scope != nullptr;
+  return innermost_open() != nullptr;
 }
 
 }  // namespace noisemark::memopt

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <typeinfo>
 #include <vector>
 
@@ -39,10 +40,16 @@ void tell_backward_watcher(const BackwardAgain& again);
 /// program runs it. Hooks hand out copies meanwhile.
 [[nodiscard]] bool backward_runs_again();
 
+/// The counts of writes to a tensor: when it was saved, and now.
+struct Versions {
+  int64_t saved = 0;
+  int64_t now = 0;
+};
+
 /// Throws the c10::Error of a tensor that was changed in place after it was saved. `what` names it
 /// ("the result of aten::silu"), `saver` who saved it ("aten::mul").
-[[noreturn]] void refuse_changed(const at::Tensor& tensor, int64_t saved_version,
-                                 const std::string& what, const std::string& saver);
+[[noreturn]] void refuse_changed(at::IntArrayRef sizes, Versions versions, const std::string& what,
+                                 const std::string& saver);
 
 /// Does what autograd does without hooks: keeps the tensor, and refuses to hand it out when it was
 /// changed in place since (with hooks installed, autograd itself no longer checks). Keeps no
@@ -94,7 +101,9 @@ void require_saved_tensor_engine();
 
 /// One forward pass: while alive, tensors that autograd saves on this thread are offered to `sink`
 /// (not owned). Nests: the innermost scope has the word. A scope inside of one of the same sink is
-/// part of its forward pass.
+/// part of its forward pass. Scopes may end in any order: the innermost that is left then has
+/// the word. One that ends on another thread than it began on ends the program with a sentence,
+/// since no error can leave it.
 class [[nodiscard]] SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorSink& sink);
@@ -102,11 +111,13 @@ class [[nodiscard]] SavedTensorScope {
   SavedTensorScope(const SavedTensorScope&) = delete;
   SavedTensorScope& operator=(const SavedTensorScope&) = delete;
 
- private:
-  [[nodiscard]] bool is_part_of_another() const;
+  /// A scope as its thread knows it, which may outlive it there.
+  struct Link;
 
-  SavedTensorSink& sink_;
-  SavedTensorScope* outer_;
+ private:
+  std::shared_ptr<Link> link_;
+  bool is_part_of_another_;
+  std::thread::id thread_ = std::this_thread::get_id();
 };
 
 /// Returns whether a scope is open on this thread; in begin_forward(): one around that which opens.

@@ -3,6 +3,7 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,7 +98,7 @@ void BudgetMode::attach(const ModelView& model) {
   planning_s_ = codec_measuring_s_ = apart_s_ = 0;
   failure_ = nullptr;
   kept_ = {};
-  step_exceeded_ = step_uncertain_ = false;
+  in_step_ = in_scope_ = step_exceeded_ = step_uncertain_ = false;
   passes_looked_at_ = 0;
   steps_ = followed_too_early_ = most_before_passes_bytes_ = 0;
   step_mark_.reset();
@@ -113,7 +115,13 @@ void BudgetMode::forget_plan() {
   together_ = 1;
 }
 
+/// A step that an error ended before end_step() is counted first.
 void BudgetMode::begin_step(int64_t step) {
+  if (in_scope_) {
+    throw std::logic_error(name() + ": begin_step() was called inside of a scope of the mode: " +
+                           "open a scope around each forward pass of a step");
+  }
+  if (in_step_) end_step();
   PlannedMode::begin_step(step);
   if (is_planned_too_early()) {
     failure_ = nullptr;
@@ -122,6 +130,7 @@ void BudgetMode::begin_step(int64_t step) {
   }
   if (++steps_ == 2) most_before_passes_bytes_ = 0;  // the first makes what is made only once
   if (failure_) std::rethrow_exception(failure_);
+  in_step_ = true;
   AllocationSource* memory = recorded_memory();
   step_mark_ = memory == nullptr ? nullptr : std::make_unique<HighMark>(*memory);
   step_high_bytes_ = kNone;
@@ -134,7 +143,12 @@ void BudgetMode::begin_step(int64_t step) {
 }
 
 void BudgetMode::begin_forward() {
-  if (step_mark_ != nullptr) {
+  require_attached();
+  if (!in_step_ && !is_rehearsing()) {
+    throw std::logic_error(name() + ": a forward pass begins outside of a step: call " +
+                           "begin_step() before its scope is opened");
+  }
+  if (step_mark_ != nullptr && !is_rehearsing()) {
     step_high_bytes_ = std::max(step_high_bytes_, step_mark_->take());
     const bool first = passes() == passes_before_;
     if (first) before_first_bytes_ = step_high_bytes_;
@@ -145,9 +159,16 @@ void BudgetMode::begin_forward() {
         std::max(most_before_passes_bytes_, before_first_bytes_ + gradients);
   }
   PlannedMode::begin_forward();
+  in_scope_ = true;
+}
+
+void BudgetMode::end_forward() {
+  in_scope_ = false;
+  PlannedMode::end_forward();
 }
 
 void BudgetMode::end_step() {
+  in_step_ = false;
   PlannedMode::end_step();
   if (step_mark_ != nullptr) step_high_bytes_ = std::max(step_high_bytes_, step_mark_->take());
   const int64_t high_bytes = step_high_bytes_;
@@ -190,6 +211,9 @@ BudgetMode::Excess BudgetMode::excess_of_step(int64_t high_bytes) const {
     reason += std::to_string(retained) + " graphs were retained after their backward";
   } else if (exceeds_with(earlier * (answer_ ? answer_->point.peak_saved_bytes : 0))) {
     reason += std::to_string(earlier) + " forward passes of earlier steps were held beside its own";
+  } else if (exceeds_with(bytes_for_other_plans())) {
+    reason += "until it was known which of several plans a forward pass follows, it held up to " +
+              std::to_string(bytes_for_other_plans()) + " bytes for the others";
   } else if (exceeds_with(refused) || (measured && refused > 0)) {
     reason += "tensors of " + std::to_string(refused) +
               " bytes were held as they were saved, because their codecs did not take them";
@@ -225,7 +249,9 @@ std::optional<double> gradient_norm(const ModelView& model) {
   std::vector<at::Tensor> gradients;
   for (const auto& [name, parameter] : model.parameters) {
     const at::Tensor& gradient = parameter.grad();
-    if (gradient.defined() && gradient.layout() == at::kStrided) gradients.push_back(gradient);
+    if (!gradient.defined() || gradient.layout() != at::kStrided) continue;
+    gradients.push_back(gradient.is_complex() ? at::view_as_real(gradient.resolve_conj())
+                                              : gradient);
   }
   if (gradients.empty()) return std::nullopt;
   std::vector<at::Tensor> norms = at::_foreach_norm(gradients);
@@ -292,6 +318,7 @@ bool BudgetMode::plans_for_gradient(double norm) {
 PlannedModeReport BudgetMode::report() const {
   PlannedModeReport report = PlannedMode::report();
   report.budget = kept_;
+  report.budget->needed_bytes = needed_bytes_;
   return report;
 }
 

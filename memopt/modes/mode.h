@@ -26,7 +26,9 @@ class Mode : public SavedTensorSink {
 
   virtual void attach(const ModelView& model) = 0;
   /// It is called before the first forward of optimizer step `step`. Like a scope of the mode it
-  /// throws std::logic_error where the mode needs to know the model and attach() was not called.
+  /// throws std::logic_error where the mode needs to know the model and attach() was not called. A
+  /// budget must know which passes are a step: there a scope outside of a step, or around its
+  /// begin, is such an error too.
   virtual void begin_step(int64_t step) = 0;
   /// It is called after the last backward, also when the step failed. Afterwards the mode holds
   /// nothing of the step.

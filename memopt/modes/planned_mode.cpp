@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
 #include <stdexcept>
 #include <unordered_set>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "memopt/accounting/allocation_source.h"
 #include "memopt/device/repeated_work.h"
 #include "memopt/modes/policies.h"
+#include "memopt/modes/shared_pass.h"
 #include "memopt/plan/codec_figures.h"
 #include "memopt/plan/cuts.h"
 #include "memopt/plan/peak_timeline.h"
@@ -28,11 +28,14 @@ constexpr const char* kNoBackward =
     "differentiated itself";
 constexpr const char* kOneRecorded = "one forward pass was recorded, of two that are needed";
 constexpr const char* kDeparted = "passes departed from the recorded one";
+constexpr const char* kToBeCompared = "a plan was made, and the next pass is compared with it";
 constexpr const char* kNotCompared =
     "backward asked for nothing that a plan could be compared with";
 constexpr const char* kNotRehearsed =
     "no error was measured: the gradient was zero or not finite, or backward was called inside of "
     "the scope of its forward pass or on another thread";
+constexpr const char* kNothingTrained =
+    "no error can be measured: the mode was told of no parameter that is trained";
 constexpr const char* kHigherPeak =
     "making values again would hold more at the peak of the step than keeping them does";
 constexpr const char* kNoTwoAlike = "no two of the recorded passes were alike";
@@ -65,138 +68,6 @@ bool asked_alike(const StepGraph& a, const StepGraph& b) {
 }
 
 }  // namespace
-
-/// A pass for which there are several plans: each keeps or holds what it needs of it, until the
-/// pass leaves its path. One of them is the pass that the mode is at work on, whatever its phase.
-/// Thread-safe, since a backward may come while the forward pass goes on.
-class PlannedMode::Beginnings {
- public:
-  Beginnings(PlannedMode& mode, std::vector<Alternative> alternatives) : mode_(mode) {
-    ways_.emplace_back();
-    for (Alternative& alternative : alternatives) ways_.push_back({std::move(alternative), {}});
-  }
-
-  /// Returns the tensor's number.
-  size_t pack(const at::Tensor& tensor) {
-    const std::lock_guard lock(mutex_);
-    if (packed_ == 0) begin(tensor);
-    for (Way& way : ways_) {
-      way.hooks.resize(packed_ + 1);
-      way.hooks.back() = hooks_of(way);
-      way.hooks.back()->call_pack_hook(tensor);
-    }
-    drop_departed();
-    return packed_++;
-  }
-
-  at::Tensor unpack(size_t number) { return hooks_for(number)->call_unpack_hook(); }
-
-  void release(size_t number) {
-    std::vector<std::shared_ptr<Hooks>> released;  // they go after the lock
-    const std::lock_guard lock(mutex_);
-    for (Way& way : ways_) {
-      if (number < way.hooks.size()) released.push_back(std::move(way.hooks[number]));
-    }
-  }
-
-  /// The forward pass is over. Returns the alternative that the pass follows; null where it is the
-  /// mode's own.
-  Alternative settle() {
-    const std::lock_guard lock(mutex_);
-    if (packed_ == 0) ways_.resize(1);
-    const auto complete = std::find_if(ways_.begin(), ways_.end(),
-                                       [this](const Way& way) { return is_complete(way); });
-    const size_t chosen = complete == ways_.end() ? 0 : complete - ways_.begin();
-    Way way = std::move(ways_[chosen]);
-    for (const Way& other : ways_) {
-      if (&other != &ways_[chosen] && is_own(other)) mode_.drop_pass();
-    }
-    ways_.clear();
-    ways_.push_back({{}, std::move(way.hooks)});
-    return std::move(way.alternative);
-  }
-
-  [[nodiscard]] bool were_shared() const { return were_shared_; }
-
- private:
-  using Hooks = torch::autograd::SavedVariableHooks;
-  struct Way {
-    Alternative alternative;  ///< no pass: the mode's own
-    std::vector<std::shared_ptr<Hooks>> hooks;
-  };
-
-  [[nodiscard]] static bool is_own(const Way& way) { return way.alternative.pass == nullptr; }
-  [[nodiscard]] bool departed(const Way& way) const {
-    return is_own(way) ? mode_.has_departed() : way.alternative.pass->departed();
-  }
-  [[nodiscard]] bool is_complete(const Way& way) const {
-    return is_own(way) ? mode_.is_complete() : way.alternative.pass->complete();
-  }
-
-  [[nodiscard]] std::shared_ptr<Hooks> hooks_of(const Way& way) const {
-    std::unique_ptr<Hooks> hooks =
-        is_own(way) ? mode_.hooks_of_pass() : way.alternative.pass->make_hooks();
-    if (hooks == nullptr) hooks = std::make_unique<KeepingHooks>();
-    return hooks;
-  }
-
-  [[nodiscard]] std::shared_ptr<Hooks> hooks_for(size_t number) const {
-    const std::lock_guard lock(mutex_);
-    return ways_.front().hooks[number];
-  }
-
-  /// Leaves the ways that begin with the tensor; where none does, the mode's own. A pass that is
-  /// recorded is seldom of a kind that is known, but what other kinds begin as tells nothing.
-  void begin(const at::Tensor& tensor) {
-    std::erase_if(ways_, [&](const Way& way) {
-      return !is_own(way) && !way.alternative.pass->begins_with(tensor);
-    });
-    const bool begins_as_another = std::any_of(
-        ways_.begin(), ways_.end(), [](const Way& way) { return way.alternative.is_beginning; });
-    const bool watches = mode_.is<Recording>() && begins_as_another;
-    if (ways_.size() > 1 && !watches && !mode_.begins_as_planned(tensor)) drop(ways_.begin());
-    were_shared_ = ways_.size() > 1;
-  }
-
-  /// The first goes on and keeps everything where the pass has left all ways.
-  void drop_departed() {
-    const bool any_left =
-        std::any_of(ways_.begin(), ways_.end(), [this](const Way& way) { return !departed(way); });
-    for (auto way = ways_.begin(); way != ways_.end() && ways_.size() > 1;) {
-      const bool goes = any_left ? departed(*way) : way != ways_.begin();
-      way = goes ? drop(way) : way + 1;
-    }
-  }
-
-  std::vector<Way>::iterator drop(std::vector<Way>::iterator way) {
-    if (is_own(*way)) mode_.drop_pass();
-    return ways_.erase(way);
-  }
-
-  PlannedMode& mode_;  ///< asked while the forward pass runs
-  mutable std::mutex mutex_;
-  std::vector<Way> ways_;  ///< never empty
-  size_t packed_ = 0;
-  bool were_shared_ = false;
-};
-
-class PlannedMode::SharedHooks final : public torch::autograd::SavedVariableHooks {
- public:
-  explicit SharedHooks(std::shared_ptr<Beginnings> beginnings)
-      : beginnings_(std::move(beginnings)) {}
-  ~SharedHooks() override {
-    if (number_.has_value()) beginnings_->release(*number_);
-  }
-  SharedHooks(const SharedHooks&) = delete;
-  SharedHooks& operator=(const SharedHooks&) = delete;
-
-  void call_pack_hook(const at::Tensor& tensor) override { number_ = beginnings_->pack(tensor); }
-  at::Tensor call_unpack_hook() override { return beginnings_->unpack(*number_); }
-
- private:
-  std::shared_ptr<Beginnings> beginnings_;
-  std::optional<size_t> number_;
-};
 
 /// Watches between a pass that is rehearsed and its backward.
 class PlannedMode::Watcher final : public BackwardWatcher {
@@ -232,9 +103,9 @@ void PlannedMode::attach(const ModelView& model) {
   });
   enter(Recording{});
   known_.clear();
-  beginnings_.reset();
+  shared_pass_.reset();
   other_ = {};
-  is_beginning_ = shared_beginning_ = false;
+  begins_like_others_ = was_shared_ = false;
   departures_ = passes_ = followed_until_ = followed_at_ = 0;
   warned_ = false;
   open_passes_.clear();
@@ -242,7 +113,7 @@ void PlannedMode::attach(const ModelView& model) {
   earlier_held_ = 0;
   patience_ = kFirstPatience;
   together_ = 1;
-  beside_bytes_ = refused_bytes_ = 0;
+  beside_bytes_ = refused_bytes_ = other_plans_bytes_ = 0;
   graph_.reset();
   plan_.reset();
   past_.clear();
@@ -262,7 +133,7 @@ void PlannedMode::attach(const ModelView& model) {
 void PlannedMode::begin_step(int64_t step) {
   require_attached();
   step_ = step;
-  earlier_held_ = 0;
+  earlier_held_ = other_plans_bytes_ = 0;
   check_unchecked_step();
 }
 
@@ -289,10 +160,9 @@ void PlannedMode::check_step() {
 void PlannedMode::warn_of_unplanned_passes() {
   if (warned_ || passes_ - followed_until_ < kLongUnplanned) return;
   warned_ = true;
-  const std::string& reason = report_.missing_reason;
   TORCH_WARN("mode ", name_, ": the last ", passes_ - followed_until_,
              " forward passes followed no plan, and kept everything: ",
-             reason.empty() ? "they departed from the recorded one" : reason);
+             PlannedMode::report().missing_reason);
 }
 
 /// Never waits: what is not known yet is looked at again when the next step begins.
@@ -337,6 +207,12 @@ void PlannedMode::begin_forward() {
   require_saved_tensor_engine();
   require_attached();
   if (rehearses_) return;
+  const std::thread::id open_on = open_on_.exchange(std::this_thread::get_id());
+  if (open_on != std::thread::id() && open_on != std::this_thread::get_id()) {
+    open_on_ = open_on;
+    throw std::logic_error("mode " + name_ + ": a scope is open on another thread: a mode " +
+                           "serves one forward pass at a time");
+  }
   finish_pass();
   for (auto* passes : {&open_passes_, &earlier_passes_}) {
     std::erase_if(*passes, [](const auto& pass) { return pass.expired(); });
@@ -351,7 +227,7 @@ void PlannedMode::begin_forward() {
     give_up(error.what());
   }
   begin_pass();
-  shared_beginning_ = false;
+  was_shared_ = false;
   if (is<GivenUp>() || known_.empty()) return;
   const EncodeKey key{model_.seed, step_, 0};
   std::vector<Alternative> alternatives;
@@ -359,9 +235,9 @@ void PlannedMode::begin_forward() {
     alternatives.push_back(
         {known.plan,
          std::make_unique<PlanExecution>(known.plan, key, PlanExecution::Purpose::kFollow, doubt()),
-         known.is_beginning});
+         known.begins_like_others});
   }
-  beginnings_ = std::make_shared<Beginnings>(*this, std::move(alternatives));
+  shared_pass_ = std::make_shared<SharedPass>(*this, std::move(alternatives));
 }
 
 namespace {
@@ -437,7 +313,8 @@ PlanExecution* PlannedMode::execution() const {
 
 void PlannedMode::end_forward() {
   if (rehearses_) return;
-  settle_beginnings();
+  open_on_ = std::thread::id();
+  settle_shared_pass();
   const auto* recording = std::get_if<Recording>(&phase_);
   if (recording != nullptr && recording->pass != nullptr) recording->pass->end_forward();
   auto* rehearsing = std::get_if<Rehearsing>(&phase_);
@@ -456,7 +333,7 @@ void PlannedMode::end_forward() {
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::make_hooks() {
   if (rehearses_) return nullptr;
-  if (beginnings_ != nullptr) return std::make_unique<SharedHooks>(beginnings_);
+  if (shared_pass_ != nullptr) return shared_pass_->make_hooks();
   return hooks_of_pass();
 }
 
@@ -470,34 +347,46 @@ void PlannedMode::drop_pass() {
 }
 
 /// The forward pass is over: it is known which plan it follows.
-void PlannedMode::settle_beginnings() {
-  const std::shared_ptr<Beginnings> beginnings = std::exchange(beginnings_, nullptr);
-  if (beginnings == nullptr) return;
-  other_ = beginnings->settle();
-  shared_beginning_ = beginnings->were_shared();
+void PlannedMode::settle_shared_pass() {
+  const std::shared_ptr<SharedPass> shared = std::exchange(shared_pass_, nullptr);
+  if (shared == nullptr) return;
+  other_ = shared->settle();
+  was_shared_ = !shared->plans().empty();
+  note_other_plans(shared->plans());
   if (other_.pass == nullptr) return;
   doubted_ = other_.plan;
   unchecked_ = true;
 }
 
-/// Asked of a pass under the plan in force, or that rehearses others for it.
+/// Null where the pass in progress is watched, compared or rehearsed.
+std::shared_ptr<const TreatmentPlan> PlannedMode::followed_plan() const {
+  return is<Following>() ? plan_ : nullptr;
+}
+
+/// Each held what it needs of the part that is the same for all; at most, all that it holds.
+void PlannedMode::note_other_plans(
+    const std::vector<std::shared_ptr<const TreatmentPlan>>& shared) {
+  const auto followed = other_.pass != nullptr ? other_.plan : followed_plan();
+  int64_t bytes = 0;
+  for (const std::shared_ptr<const TreatmentPlan>& plan : shared) {
+    if (plan == followed) continue;
+    const PlanSummary summary = summarize(plan == nullptr ? *followed : *plan);
+    bytes +=
+        plan == nullptr ? summary.recorded_bytes : summary.held_bytes + summary.encoded_from_bytes;
+  }
+  other_plans_bytes_ = std::max(other_plans_bytes_, bytes);
+}
+
 bool PlannedMode::begins_as_planned(const at::Tensor& tensor) {
-  if (execution() != nullptr) return execution()->begins_with(tensor);
-  const auto* rehearsing = std::get_if<Rehearsing>(&phase_);
-  return rehearsing != nullptr && rehearsing->pass != nullptr &&
-         rehearsing->pass->begins_with(tensor);
+  return says_of_pass([&tensor](auto& pass) { return pass.begins_with(tensor); });
 }
 
-bool PlannedMode::has_departed() const {
-  if (const PlanExecution* pass = execution()) return pass->departed();
-  const auto* rehearsing = std::get_if<Rehearsing>(&phase_);
-  return rehearsing != nullptr && rehearsing->pass != nullptr && rehearsing->pass->departed();
+bool PlannedMode::has_departed() {
+  return says_of_pass([](auto& pass) { return pass.departed(); });
 }
 
-bool PlannedMode::is_complete() const {
-  if (const PlanExecution* pass = execution()) return pass->complete();
-  const auto* rehearsing = std::get_if<Rehearsing>(&phase_);
-  return rehearsing != nullptr && rehearsing->pass != nullptr && rehearsing->pass->complete();
+bool PlannedMode::is_complete() {
+  return says_of_pass([](auto& pass) { return pass.complete(); });
 }
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::hooks_of_pass() {
@@ -515,6 +404,20 @@ std::vector<at::Tensor> PlannedMode::held() const {
   return execution() == nullptr ? std::vector<at::Tensor>{} : execution()->held();
 }
 
+namespace {
+
+/// Says why a plan keeps all that is saved, where that is no choice; else empty.
+std::string reason_to_keep_all(const TreatmentPlan& plan, const PlanSummary& summary) {
+  if (summary.held_bytes < summary.recorded_bytes || summary.recorded_bytes == 0) return "";
+  const std::vector<HeldGroup> held = held_groups(plan);
+  const bool chosen = std::any_of(held.begin(), held.end(),
+                                  [](const HeldGroup& group) { return is_choice(group.reason); });
+  if (held.empty() || chosen) return "";
+  return "for most of it: " + std::string(keep_reason_name(held.front().reason));
+}
+
+}  // namespace
+
 PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
@@ -523,6 +426,12 @@ PlannedModeReport PlannedMode::report() const {
     report.missing_reason = kHigherPeak;
   }
   report.unplanned_passes = passes_ - followed_until_;
+  if (report.missing_reason.empty() && is<Verifying>()) report.missing_reason = kToBeCompared;
+  // Passes of another kind are let by before they are watched.
+  if (report.missing_reason.empty() && report.unplanned_passes > 0 && departures_ > 0) {
+    report.missing_reason = kDeparted;
+  }
+  if (report.verified) report.keeps_all_reason = reason_to_keep_all(*plan_, report.plan);
   report.host = host_memory();
   return report;
 }
@@ -576,7 +485,7 @@ AllocationSource* PlannedMode::recorded_memory() const {
 
 // Destructors call this: what goes wrong here ends the plan, not the training.
 void PlannedMode::finish_pass() {
-  settle_beginnings();
+  settle_shared_pass();
   note_open_pass();
   try {
     if (other_.pass != nullptr) {
@@ -612,11 +521,11 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
       if (parameter.requires_grad()) parameters.push_back(parameter);
       model.push_back(parameter);
     }
-    const std::unique_ptr<GradientProbe> probe =
-        probe_of(rehearsal, again, std::move(parameters), std::move(model));
-    if (probe == nullptr) return rehearsal.end();
-    if (!rehearsal.asked() || !probe->usable()) return;
-    rehearse(*probe);
+    GradientProbe probe(rehearsal, again, std::move(parameters), std::move(model));
+    // The program's own backward says what is wrong when it is run.
+    if (probe.failed()) return rehearsal.end();
+    if (!rehearsal.asked() || !probe.usable()) return;
+    rehearse(probe);
     if (doubt_ != nullptr) refuse_doubtful_step();
   } catch (const BackwardNotRepeatable& error) {
     rehearsal.end();
@@ -633,7 +542,9 @@ void PlannedMode::finish_rehearsing(const Rehearsal& pass) {
   if (pass.departed()) return note_departure();
   note_recorded_way();
   if (wants_rehearsal()) {
-    report_.missing_reason = kNotRehearsed;
+    const bool trains = std::any_of(model_.parameters.begin(), model_.parameters.end(),
+                                    [](const auto& named) { return named.second.requires_grad(); });
+    report_.missing_reason = trains ? kNotRehearsed : kNothingTrained;
     return;
   }
   report_.missing_reason.clear();
@@ -653,21 +564,6 @@ bool PlannedMode::must_not_round(const std::vector<SlotId>& slots) {
     storage.exact = true;
   }
   return any;
-}
-
-/// Null where the program's own backward fails: it says so itself when it is run.
-std::unique_ptr<GradientProbe> PlannedMode::probe_of(Rehearsal& rehearsal,
-                                                     const BackwardAgain& again,
-                                                     std::vector<at::Tensor> parameters,
-                                                     std::vector<at::Tensor> model) {
-  try {
-    return std::make_unique<GradientProbe>(rehearsal, again, std::move(parameters),
-                                           std::move(model));
-  } catch (const c10::OutOfMemoryError&) {
-    throw;
-  } catch (const std::exception&) {
-    return nullptr;
-  }
 }
 
 void PlannedMode::give_up(const std::string& reason) {
@@ -730,7 +626,7 @@ void PlannedMode::finish_alternative() {
   const auto known = std::find_if(known_.begin(), known_.end(),
                                   [&](const KnownPlan& one) { return one.plan == other.plan; });
   if (other.pass->departed()) {
-    if (known != known_.end()) known->is_beginning |= other.pass->departed_later();
+    if (known != known_.end()) known->begins_like_others |= other.pass->departed_later();
     return note_departure();
   }
   note_followed();
@@ -757,7 +653,7 @@ void PlannedMode::note_departure() {
 
 void PlannedMode::record_again(const std::string& reason) {
   if (verified() && plan_ != nullptr && !wants_rehearsal() && serves_later()) {
-    known_.push_back({plan_, followed_at_, is_beginning_});
+    known_.push_back({plan_, followed_at_, begins_like_others_});
     const auto earlier = [](const KnownPlan& a, const KnownPlan& b) {
       return a.followed_at < b.followed_at;
     };
@@ -771,7 +667,7 @@ void PlannedMode::record_again(const std::string& reason) {
   refusals_.clear();
   awaited_.clear();
   departures_ = 0;
-  is_beginning_ = false;
+  begins_like_others_ = false;
   beside_bytes_ = 0;
   cut_short_ = 0;
   forget_plan();
@@ -793,13 +689,13 @@ void PlannedMode::plan_again() {
 void PlannedMode::note_pass(const PlanExecution& pass,
                             std::shared_ptr<const TreatmentPlan> followed) {
   if (pass.departed()) ++report_.counters.departures;
-  if (pass.departed_later() && followed == plan_) is_beginning_ = true;
+  if (pass.departed_later() && followed == plan_) begins_like_others_ = true;
   if (policy_.host != nullptr) {
     std::set<StorageId> refused = policy_.host->take_refused();
     // A plan of the past was for a graph with other storages.
     const bool of_past = followed != nullptr && followed->graph != graph_;
     // A full pool says nothing where several plans filled it.
-    if (!of_past && !shared_beginning_) overrides_.no_room.merge(refused);
+    if (!of_past && !was_shared_) overrides_.no_room.merge(refused);
   }
   past_.push_back({pass.findings(), std::move(followed), {}});
 }

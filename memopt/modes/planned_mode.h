@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -45,6 +47,7 @@ struct KeptBudget {
   int64_t exceeded = 0;  ///< steps that held more; of "saved=" those with a pass that followed no
                          ///< plan, was retained or ran beside a graph of an earlier step
   std::string reason;    ///< why the last of them did; empty when none did
+  int64_t needed_bytes = 0;  ///< by the plan in force, where that is not within the budget
   /// Steps whose gradient was so small that its error may have been more than twice what was
   /// allowed, and the reason of the last of them.
   int64_t uncertain = 0;
@@ -65,7 +68,8 @@ struct PlannedModeReport {
   int64_t recordings = 0;  ///< plans that were made for passes of a new kind, the first included
   bool verified = false;   ///< the next pass follows the plan
   std::optional<HostMemoryReport> host;  ///< empty: no offloading, or no plan yet
-  std::string missing_reason;  ///< why there is no plan, or why it recomputes nothing; else empty
+  std::string missing_reason;    ///< why there is no plan, or why it recomputes nothing; else empty
+  std::string keeps_all_reason;  ///< why the plan saves nothing; empty: it does, or chose not to
   std::optional<KeptBudget> budget;  ///< empty: the mode has none
 };
 
@@ -165,6 +169,12 @@ class PlannedMode : public Mode {
   /// Bytes of the tensors that a pass under a plan has held since attach() as they were saved,
   /// because their codecs did not take them.
   [[nodiscard]] int64_t refused_bytes() const { return refused_bytes_; }
+  /// The most bytes that a pass of this step held at its end for plans that it had followed for a
+  /// while, beside those of the one that it follows.
+  [[nodiscard]] int64_t bytes_for_other_plans() const { return other_plans_bytes_; }
+  void require_attached() const;
+  /// The backward of a pass is run to try plans. A scope that it opens is no pass of the program.
+  [[nodiscard]] bool is_rehearsing() const { return rehearses_; }
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }
   /// Forgets every plan and watches again.
@@ -204,17 +214,16 @@ class PlannedMode : public Mode {
   /// A verified plan that is not in force.
   struct KnownPlan {
     std::shared_ptr<const TreatmentPlan> plan;
-    int64_t followed_at = 0;    ///< the last pass that did
-    bool is_beginning = false;  ///< passes of another kind begin as those that follow it
+    int64_t followed_at = 0;          ///< the last pass that did
+    bool begins_like_others = false;  ///< passes of another kind begin as those that follow it
   };
   /// A verified plan that is not in force, and a pass that may follow it.
   struct Alternative {
     std::shared_ptr<const TreatmentPlan> plan;
     std::unique_ptr<PlanExecution> pass;
-    bool is_beginning = false;
+    bool begins_like_others = false;
   };
-  class Beginnings;
-  class SharedHooks;
+  class SharedPass;
 
   /// A forward pass that is over, unlike its backward perhaps.
   struct PastPass {
@@ -223,7 +232,6 @@ class PlannedMode : public Mode {
     BackwardFinding heard;                      ///< findings counted already
   };
 
-  void require_attached() const;
   [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
   /// Null where nothing is compared late. The same for all passes, so that a repetition of one
   /// writes where the host looks.
@@ -243,28 +251,33 @@ class PlannedMode : public Mode {
   [[nodiscard]] bool verified() const { return is<Following>() || is<Rehearsing>(); }
   /// Null where the pass in progress has no plan.
   [[nodiscard]] PlanExecution* execution() const;
+  [[nodiscard]] std::shared_ptr<const TreatmentPlan> followed_plan() const;
   void begin_pass();
   void warn_of_unplanned_passes();
   void finish_pass();
   void note_open_pass();
-  void settle_beginnings();
+  void settle_shared_pass();
   void finish_alternative();
   [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_of_pass();
   void drop_pass();
+  /// Asks the pass in progress where it is under the plan in force, or rehearses others for it.
+  template <typename Says>
+  [[nodiscard]] bool says_of_pass(const Says& says) {
+    if (PlanExecution* pass = execution()) return says(*pass);
+    const auto* rehearsing = std::get_if<Rehearsing>(&phase_);
+    return rehearsing != nullptr && rehearsing->pass != nullptr && says(*rehearsing->pass);
+  }
   [[nodiscard]] bool begins_as_planned(const at::Tensor& tensor);
-  [[nodiscard]] bool has_departed() const;
-  [[nodiscard]] bool is_complete() const;
+  [[nodiscard]] bool has_departed();
+  [[nodiscard]] bool is_complete();
   void forget_other_models();
   void note_followed();
   void note_recorded_way();
+  void note_other_plans(const std::vector<std::shared_ptr<const TreatmentPlan>>& shared);
   void note_departure();
   /// Watches again; passes that begin as the plan's did still follow it, if it was verified.
   void record_again(const std::string& reason);
   void rehearse_before(const BackwardAgain& again);
-  [[nodiscard]] static std::unique_ptr<GradientProbe> probe_of(Rehearsal& rehearsal,
-                                                               const BackwardAgain& again,
-                                                               std::vector<at::Tensor> parameters,
-                                                               std::vector<at::Tensor> model);
   void finish_rehearsing(const Rehearsal& pass);
   [[nodiscard]] bool must_not_round(const std::vector<SlotId>& slots);
   void finish_recording(Recording& recording);
@@ -297,18 +310,19 @@ class PlannedMode : public Mode {
   std::vector<AwaitedAnswer> awaited_;  ///< answers for passes that are over
   std::shared_ptr<DeviceDoubt> doubt_;
   std::shared_ptr<const TreatmentPlan> doubted_;  ///< the last plan that was followed
-  std::unique_ptr<DeviceAnswer> asked_;     ///< answer of `doubt_`, if nobody calls check_step()
-  bool unchecked_ = false;                  ///< a plan was followed since check_step()
-  std::shared_ptr<StepGraph> graph_;        ///< the pass that is planned for; null: recording
-  std::vector<KnownPlan> known_;            ///< verified plans not in force
-  int64_t followed_at_ = 0;                 ///< the last pass that followed the plan in force
-  bool is_beginning_ = false;               ///< the plan in force is one, as in KnownPlan
-  std::shared_ptr<Beginnings> beginnings_;  ///< until the forward pass is over; null: no plan is
-                                            ///< known but the one in force
-  bool shared_beginning_ = false;           ///< the pass went on as several plans do for a while
-  Alternative other_;                       ///< the one that the pass follows; null: none
-  int64_t departures_ = 0;                  ///< since the plan was made
-  int64_t patience_ = 0;                    ///< so many of them are let by
+  std::unique_ptr<DeviceAnswer> asked_;      ///< answer of `doubt_`, if nobody calls check_step()
+  bool unchecked_ = false;                   ///< a plan was followed since check_step()
+  std::shared_ptr<StepGraph> graph_;         ///< the pass that is planned for; null: recording
+  std::vector<KnownPlan> known_;             ///< verified plans not in force
+  int64_t followed_at_ = 0;                  ///< the last pass that followed the plan in force
+  bool begins_like_others_ = false;          ///< the plan in force is one, as in KnownPlan
+  std::shared_ptr<SharedPass> shared_pass_;  ///< until the forward pass is over; null: no plan is
+                                             ///< known but the one in force
+  bool was_shared_ = false;                  ///< the pass went on as several plans do for a while
+  int64_t other_plans_bytes_ = 0;
+  Alternative other_;       ///< the one that the pass follows; null: none
+  int64_t departures_ = 0;  ///< since the plan was made
+  int64_t patience_ = 0;    ///< so many of them are let by
   std::vector<std::weak_ptr<const void>> open_passes_;     ///< held passes of this step
   std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< held passes of earlier steps
   int64_t earlier_held_ = 0;
@@ -319,8 +333,9 @@ class PlannedMode : public Mode {
   int64_t passes_ = 0;
   int64_t followed_until_ = 0;  ///< passes_ at the end of the last that followed a plan
   bool warned_ = false;         ///< warned that no plan was followed for long
-  bool rehearses_ = false;      ///< scopes that a backward opens meanwhile keep everything
-  int cut_short_ = 0;           ///< passes whose backward was, while they were watched
+  std::atomic<std::thread::id> open_on_ = {};  ///< thread with a scope; that of none: no scope is
+  bool rehearses_ = false;  ///< scopes that a backward opens meanwhile keep everything
+  int cut_short_ = 0;       ///< passes whose backward was, while they were watched
   Overrides overrides_;
   std::map<ValueId, int> refusals_;  ///< refusals by the plan's codecs, by value
   std::shared_ptr<const TreatmentPlan> plan_;

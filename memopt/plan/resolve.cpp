@@ -271,6 +271,10 @@ namespace {
 
 constexpr SlotId kNotKnown = -2;
 
+/// The most operators that are run, one after the other, to recompute a value from held ones. Each
+/// takes some stack of the thread that runs backward.
+constexpr int32_t kLongestChain = 1000;
+
 class Resolver {
  public:
   Resolver(std::shared_ptr<const StepGraph> graph, const Policy& policy, const Overrides& overrides,
@@ -481,7 +485,22 @@ class Resolver {
       const bool too_late = last_supplier(id) > static_cast<SlotId>(s);
       if (too_late || shares_held_storage(id)) keep_.insert(id);
     }
+    keep_ends_of_long_chains();
     return keep_.size() != before;
+  }
+
+  /// The inputs of an operator have lower numbers than its results.
+  void keep_ends_of_long_chains() {
+    std::vector<int32_t> chain(graph_.values.size(), 0);
+    for (size_t v = 0; v < chain.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      for (const ValueId input : inputs_of(id)) {
+        chain[v] = std::max(chain[v], chain[static_cast<size_t>(input)] + 1);
+      }
+      if (chain[v] < kLongestChain || value(id).slots.empty()) continue;
+      keep_.insert(id);
+      chain[v] = 0;
+    }
   }
 
   /// The same for what would be made for one operator that runs apart by running another one.

@@ -25,8 +25,8 @@ struct Bounded {
 };
 
 /// The operators whose saved tensors enter their derivatives linearly, or through a function of
-/// bounded slope. Names are those of the recorder: below composite operators, in-place forms
-/// without "_".
+/// bounded slope, which replay/bounded_rounding.h knows. Names are those of the recorder: below
+/// composite operators, in-place forms without "_".
 constexpr std::array kBounded = {
     Bounded{"aten::_prelu_kernel", kFirst | kSecond},
     Bounded{"aten::_scaled_dot_product_cudnn_attention", kFirst | kSecond | kThird, kFirst},
@@ -46,16 +46,11 @@ constexpr std::array kBounded = {
     Bounded{"aten::convolution_overrideable", kFirst | kSecond},
     Bounded{"aten::cudnn_batch_norm", kFirst},
     Bounded{"aten::dot", kFirst | kSecond},
-    Bounded{"aten::elu", kFirst, kFirst},
     Bounded{"aten::gelu", kFirst},
-    Bounded{"aten::glu", kFirst},
-    Bounded{"aten::hardswish", kFirst},
     Bounded{"aten::leaky_relu", kFirst, kFirst},
-    Bounded{"aten::lerp", kFirst | kSecond | kThird},
     Bounded{"aten::linear", kFirst | kSecond},
     Bounded{"aten::log_sigmoid_forward", kFirst},
     Bounded{"aten::max_pool2d_with_indices", kFirst},
-    Bounded{"aten::mish", kFirst},
     Bounded{"aten::mm", kFirst | kSecond},
     Bounded{"aten::mul", kFirst | kSecond},
     Bounded{"aten::mv", kFirst | kSecond},
@@ -334,9 +329,18 @@ class Rules {
   /// Nobody in the pass reads what it gives, which is no loss: a program may go on with that where
   /// nobody looks.
   [[nodiscard]] bool leaves_pass(const RecordedOperator& op) const {
-    const auto read = [this](ValueId id) { return !value(id).readers.empty(); };
+    const auto read = [this](ValueId id) { return is_read(id); };
     const auto open = [this](ValueId id) { return value(id).has_history && has_elements(id); };
     return !any_of(op.results, read) && any_of(op.results, open);
+  }
+
+  /// An operator reads the value whose results have a history: a metric hands nothing on.
+  [[nodiscard]] bool is_read(ValueId id) const {
+    const std::vector<OperatorId>& readers = value(id).readers;
+    return std::any_of(readers.begin(), readers.end(), [this](OperatorId reader) {
+      return any_of(graph_.operators[static_cast<size_t>(reader)].results,
+                    [this](ValueId result) { return value(result).has_history; });
+    });
   }
 
   static void mark_arguments(const RecordedOperator& op, std::vector<bool>& marks) {
@@ -348,7 +352,7 @@ class Rules {
   /// Something that it gives is the end of the pass, or gets there without being mixed.
   [[nodiscard]] bool ends_unmixed(const RecordedOperator& op) const {
     if (mixes(op) && base_name(op) != "aten::mse_loss") return false;
-    const auto read = [this](ValueId id) { return !value(id).readers.empty(); };
+    const auto read = [this](ValueId id) { return is_read(id); };
     return !any_of(op.results, read) ||
            any_of(op.results, [this](ValueId id) { return marked(ends_, id); });
   }

@@ -1,5 +1,6 @@
 #include "memopt/replay/bounded_rounding.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/erf.h>
@@ -15,6 +16,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +32,18 @@ constexpr double kOne = 0.999;
 constexpr double kMostOneHot = 0.1;
 /// A normal distribution in groups of 256 leaves 0.4 with 4 bits and 2 with 2 bits.
 constexpr double kMostOfSmall = 4;
+/// A normal distribution behind a relu leaves 0.08 with 4 bits and 0.34 with 2. The error of the
+/// gradient is the root.
+constexpr double kMostChangedSides = 0.5;
+/// A norm behind a product gives small rows gradients as large as they are small.
+constexpr double kMostLostRows = 0.25;
+constexpr double kEndless = std::numeric_limits<double>::infinity();
+
+std::string_view base_name(const RecordedOperator& op) {
+  std::string_view name = op.name;
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return name;
+}
 
 bool is_softmax(const RecordedOperator& op) {
   return op.name == "aten::_softmax";
@@ -127,10 +141,9 @@ constexpr std::array kActivations{
 };
 
 const Activation* activation_of(const RecordedOperator& op) {
-  std::string_view name = op.name;
-  if (name.ends_with('_')) name.remove_suffix(1);
-  const auto found = std::find_if(kActivations.begin(), kActivations.end(),
-                                  [name](const Activation& one) { return one.name == name; });
+  const auto found =
+      std::find_if(kActivations.begin(), kActivations.end(),
+                   [&op](const Activation& one) { return one.name == base_name(op); });
   return found == kActivations.end() ? nullptr : &*found;
 }
 
@@ -159,14 +172,40 @@ bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
   return error.item<double>() <= slope.square().sum().item<double>();
 }
 
+namespace {
+
+/// The element at which a rectifier's slope changes.
+double place_of_step(const RecordedOperator& rectifier) {
+  return base_name(rectifier) == "aten::threshold"
+             ? rectifier.arguments.at(1).constant.toScalar().toDouble()
+             : 0;
+}
+
+}  // namespace
+
+bool rectifies(const RecordedOperator& op, ValueId value) {
+  constexpr std::array<std::string_view, 4> kRectifiers = {
+      "aten::_prelu_kernel", "aten::leaky_relu", "aten::relu", "aten::threshold"};
+  const bool is_rectifier =
+      std::find(kRectifiers.begin(), kRectifiers.end(), base_name(op)) != kRectifiers.end();
+  return is_rectifier && (op.results == std::vector<ValueId>{value} ||
+                          op.arguments.at(0).values == std::vector<ValueId>{value});
+}
+
+bool rounds_within_sides(const RecordedOperator& op, const at::Tensor& saved,
+                         const at::Tensor& rounded) {
+  const double step = place_of_step(op);
+  const at::Tensor steep = saved.gt(step);
+  const auto changed = (steep != rounded.gt(step)).sum().item<int64_t>();
+  return static_cast<double>(changed) <= kMostChangedSides * steep.sum().item<double>();
+}
+
 bool multiplies(const RecordedOperator& op) {
   constexpr std::array<std::string_view, 14> kProducts = {
       "aten::addbmm",  "aten::addcmul", "aten::addmm",       "aten::addmv", "aten::addr",
       "aten::baddbmm", "aten::bmm",     "aten::convolution", "aten::dot",   "aten::linear",
       "aten::mm",      "aten::mul",     "aten::mv",          "aten::pow"};
-  std::string_view name = op.name;
-  if (name.ends_with('_')) name.remove_suffix(1);
-  return std::find(kProducts.begin(), kProducts.end(), name) != kProducts.end();
+  return std::find(kProducts.begin(), kProducts.end(), base_name(op)) != kProducts.end();
 }
 
 bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded) {
@@ -177,12 +216,49 @@ bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded) {
   const auto squared = [&small](const at::Tensor& of) {
     return (of * small).square().sum().item<double>();
   };
-  const double most = kMostOfSmall * kMostOfSmall * squared(size);
-  return squared(rounded.to(at::kFloat) - single) <= most;
+  const at::Tensor error = rounded.to(at::kFloat) - single;
+  if (squared(error) > kMostOfSmall * kMostOfSmall * squared(size)) return false;
+  if (x.dim() < 2) return true;
+  const at::Tensor of_row = single.square().sum(-1);
+  const at::Tensor lost = error.square().sum(-1).gt(of_row).logical_and(of_row.gt(0));
+  return lost.to(at::kFloat).mean().item<double>() <= kMostLostRows;
+}
+
+bool rounds_within_size(const at::Tensor& saved, const at::Tensor& rounded) {
+  const at::Tensor single = saved.to(at::kFloat);
+  const at::Tensor error = (rounded.to(at::kFloat) - single).square().sum();
+  return error.item<double>() <= single.square().sum().item<double>();
+}
+
+bool is_looked_at(const StepGraph& graph, OperatorId saver, ValueId value) {
+  const RecordedOperator& op = graph.operators[static_cast<size_t>(saver)];
+  return saturates(op, value) || normalizes(graph, saver, value) || rectifies(op, value) ||
+         multiplies(op);
+}
+
+bool serves_saver(const StepGraph& graph, OperatorId saver, ValueId value, const at::Tensor& saved,
+                  const at::Tensor& rounded) {
+  const RecordedOperator& op = graph.operators[static_cast<size_t>(saver)];
+  if (saturates(op, value)) return rounds_within_slope(op, saved, rounded);
+  if (normalizes(graph, saver, value)) return rounds_within_spread(op, saved, rounded);
+  if (rectifies(op, value)) return rounds_within_sides(op, saved, rounded);
+  return !multiplies(op) || rounds_within_small(saved, rounded);
 }
 
 bool makes_logits_again(const RecordedOperator& op) {
   return op.name.starts_with("aten::_scaled_dot_product_");
+}
+
+ValueId logits_query(const RecordedOperator& attention) {
+  return attention.arguments.at(0).values.front();
+}
+
+ValueId logits_key(const RecordedOperator& attention) {
+  return attention.arguments.at(1).values.front();
+}
+
+bool is_of_logits(const RecordedOperator& attention, ValueId id) {
+  return id == logits_query(attention) || id == logits_key(attention);
 }
 
 namespace {
@@ -222,6 +298,34 @@ at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x, int64_
     sample = range_of(sample, 1, elements, turn, channels_together(saver));
   }
   return sample.is_non_overlapping_and_dense() ? sample : sample.contiguous();
+}
+
+SomeRows::SomeRows(const at::Tensor& x, int64_t turn) : width(x.size(-1)) {
+  constexpr int64_t kRows = 16;
+  at::Tensor rows = x;
+  while (rows.dim() > 2) rows = rows.select(0, turn % rows.size(0));
+  rows = range_of(rows, 0, kRows * width, turn);
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, rows.scalar_type(), "SomeRows", [&] {
+    const auto* data = rows.const_data_ptr<scalar_t>();
+    for (int64_t row = 0; row < rows.size(0); ++row) {
+      for (int64_t i = 0; i < width; ++i) {
+        elements.push_back(static_cast<float>(data[row * rows.stride(0) + i * rows.stride(1)]));
+      }
+    }
+  });
+}
+
+double SomeRows::largest_distance(const SomeRows* other) const {
+  double largest = 0;
+  for (size_t begin = 0; begin < elements.size(); begin += static_cast<size_t>(width)) {
+    double squared = 0;
+    for (size_t i = begin; i < begin + static_cast<size_t>(width); ++i) {
+      const double distance = elements[i] - (other == nullptr ? 0 : other->elements[i]);
+      squared += distance * distance;
+    }
+    largest = std::max(largest, std::isfinite(squared) ? squared : kEndless);
+  }
+  return std::sqrt(largest);
 }
 
 double largest_row(const at::Tensor& x) {

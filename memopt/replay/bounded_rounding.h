@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "memopt/record/step_graph.h"
 
 namespace noisemark::memopt {
@@ -30,22 +33,60 @@ namespace noisemark::memopt {
 [[nodiscard]] bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
                                        const at::Tensor& rounded);
 
+/// Returns whether the value is what a rectifier saved, whose slope is a step at some element: a
+/// relu, leaky_relu, prelu or threshold.
+[[nodiscard]] bool rectifies(const RecordedOperator& op, ValueId value);
+
+/// Returns whether `rounded` serves such an operator in the place of `saved`: of the elements on
+/// the steep side, few may change it. Waits for the device.
+[[nodiscard]] bool rounds_within_sides(const RecordedOperator& op, const at::Tensor& saved,
+                                       const at::Tensor& rounded);
+
 /// Returns whether the derivative of the operator multiplies by what it saved.
 [[nodiscard]] bool multiplies(const RecordedOperator& op);
 
 /// Returns whether `rounded` serves such a derivative in the place of `x`. A few elements may be so
 /// large that a rounding which suits them leaves nothing of the others, while the gradient comes
-/// from the others alone. The error of elements below the mean may be a few times what they are.
-/// Waits for the device.
+/// from the others alone. The error of elements below the mean may be a few times what they are,
+/// and few rows may have one that is larger than they are. Waits for the device.
 [[nodiscard]] bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded);
+
+/// Returns whether one of these operators saved the value, and looks at more than the size of a
+/// rounding.
+[[nodiscard]] bool is_looked_at(const StepGraph& graph, OperatorId saver, ValueId value);
+
+/// Returns whether `rounded` serves the operator that saved `saved` for this value in its place, by
+/// the rule of the operator; true for an attention, and where there is none.
+[[nodiscard]] bool serves_saver(const StepGraph& graph, OperatorId saver, ValueId value,
+                                const at::Tensor& saved, const at::Tensor& rounded);
+
+/// Returns whether the error of `rounded` is no larger than `saved`. Values that are made again
+/// from rounded ones may nearly cancel. Waits for the device.
+[[nodiscard]] bool rounds_within_size(const at::Tensor& saved, const at::Tensor& rounded);
 
 /// Returns whether the operator is an attention that recomputes its logits in backward.
 [[nodiscard]] bool makes_logits_again(const RecordedOperator& op);
+
+/// The query and the key of such an attention.
+[[nodiscard]] ValueId logits_query(const RecordedOperator& attention);
+[[nodiscard]] ValueId logits_key(const RecordedOperator& attention);
+[[nodiscard]] bool is_of_logits(const RecordedOperator& attention, ValueId id);
 
 /// A part of `x`, which one of these operators saved, of about `elements`, and of whole rows that
 /// are normalized together: another one for each `turn`. A codec groups its elements as in `x`.
 [[nodiscard]] at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x,
                                     int64_t elements, int64_t turn);
+
+/// A few rows of a query or key, outside of the memory that tensors have.
+struct SomeRows {
+  std::vector<float> elements;
+  int64_t width = 0;
+
+  /// Takes them from `x` [N, H, L, E] of a CPU: others for each `turn`.
+  SomeRows(const at::Tensor& x, int64_t turn);
+  /// The largest norm of a row's distance to that of `other`; without it, of a row.
+  [[nodiscard]] double largest_distance(const SomeRows* other = nullptr) const;
+};
 
 /// The largest norm of a row of query or key. Waits for the device.
 [[nodiscard]] double largest_row(const at::Tensor& x);

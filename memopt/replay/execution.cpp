@@ -1,5 +1,6 @@
 #include "memopt/replay/execution.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
@@ -25,6 +26,7 @@
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/plan/plan_walk.h"
 #include "memopt/record/recorder.h"
+#include "memopt/replay/bounded_rounding.h"
 #include "memopt/replay/held_values.h"
 #include "memopt/replay/value_samples.h"
 
@@ -102,6 +104,31 @@ bool PathMatch::was_made_the_same(const at::Tensor& tensor, const RecordedSlot& 
 
 namespace {
 
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+WeakStorage weak_storage_of(const at::Tensor& tensor) {
+  return WeakStorage(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(tensor.storage().unsafeGetStorageImpl()));
+}
+
+/// Kernels divide their work among as many threads as this, and round by the division.
+class ThreadsScope {
+ public:
+  explicit ThreadsScope(int threads) : before_(at::get_num_threads()) {
+    if (threads != before_) at::set_num_threads(threads);
+    changed_ = threads != before_;
+  }
+  ~ThreadsScope() {
+    if (changed_) at::set_num_threads(before_);
+  }
+  ThreadsScope(const ThreadsScope&) = delete;
+  ThreadsScope& operator=(const ThreadsScope&) = delete;
+
+ private:
+  int before_;
+  bool changed_ = false;
+};
+
 /// Operators run as kernels only: no history, no casts, no callbacks.
 class KernelScope {
   at::AutoDispatchBelowADInplaceOrView below_autograd_;
@@ -124,7 +151,8 @@ class PlanExecution::State {
         held_(*plan_, key, choice_for(purpose)),
         walk_(*plan_, *this),
         recipe_runs_(plan_->recipes.size(), 0),
-        samples_(plan_->slots.size(), std::move(doubt)) {
+        samples_(plan_->slots.size(), std::move(doubt)),
+        turn_(key.step) {
     if (is_of_this_pass()) path_.emplace(graph_);
     if (purpose_ == Purpose::kVerify) round_beside(key);
     remember_model_versions();
@@ -152,6 +180,7 @@ class PlanExecution::State {
     const ValueTreatment& dropped = value(treatment(slot).value);
     const bool exact = dropped.source == Source::kMadeAgain && !dropped.rounded;
     if (exact && purpose_ != Purpose::kRound) samples_.take(slot, tensor);
+    if (purpose_ == Purpose::kFollow) remember_rows(slot, tensor);
     return {slot, true};
   }
 
@@ -163,6 +192,7 @@ class PlanExecution::State {
   at::Tensor unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
     held_.settle_pending();
+    const ThreadsScope as_forward(threads_);
     const KernelScope kernels;
     note_asked();
     if (at::Tensor saved = still_there(slot); saved.defined()) {
@@ -170,11 +200,12 @@ class PlanExecution::State {
       return saved;
     }
     at::Tensor tensor = walk_.ask(slot);
-    refuse_overwritten(treatment(slot).value, tensor, treatment(slot).value);
+    refuse_overwritten(tensor, treatment(slot).value);
     refuse_another_value(slot, tensor);
+    refuse_other_logits(slot, tensor);
     look_ahead(slot);
     if (c10::GradMode::is_enabled()) count_writes(slot, tensor);
-    remember_given(treatment(slot).value, tensor);
+    remember_given(slot, tensor);
     return tensor;
   }
 
@@ -198,6 +229,7 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     if (slot == kNone || !treatment(slot).drops) return;
     compared_.insert(slot);
+    const ThreadsScope as_forward(threads_);
     const KernelScope kernels;
     const ValueId id = treatment(slot).value;
     bool equal = false;
@@ -336,6 +368,50 @@ class PlanExecution::State {
     }
     std::set<ValueId> seen;
     refuse_rounding_beneath(treatment(slot).value, seen);
+    const RecordedOperator* attention = attention_of(slot);
+    if (attention == nullptr) return;
+    refuse_rounding_beneath(logits_query(*attention), seen);
+    refuse_rounding_beneath(logits_key(*attention), seen);
+  }
+
+  /// The attention that saved the slot's tensor; null: another operator did.
+  [[nodiscard]] const RecordedOperator* attention_of(SlotId slot) const {
+    const OperatorId saver = graph_.slots[static_cast<size_t>(slot)].saved_by;
+    if (saver == kNone) return nullptr;
+    const RecordedOperator& op = graph_.operators[static_cast<size_t>(saver)];
+    return makes_logits_again(op) ? &op : nullptr;
+  }
+
+  /// A query or key that is made again from rounded values was looked at when the plan was verified
+  /// alone. The logits may have grown since, and with them what the rounding does to them.
+  void remember_rows(SlotId slot, const at::Tensor& tensor) {
+    const RecordedOperator* attention = attention_of(slot);
+    const ValueId id = treatment(slot).value;
+    if (attention == nullptr || !tensor.is_cpu() || !is_of_logits(*attention, id)) return;
+    const bool made_again =
+        is_made_of_rounded(logits_query(*attention)) || is_made_of_rounded(logits_key(*attention));
+    if (made_again && tensor.numel() > 0) rows_.insert_or_assign(id, SomeRows(tensor, turn_));
+  }
+
+  [[nodiscard]] bool is_made_of_rounded(ValueId id) const {
+    return value(id).rounded && value(id).source == Source::kMadeAgain;
+  }
+
+  void refuse_other_logits(SlotId slot, const at::Tensor& made_again) {
+    const auto own = rows_.find(treatment(slot).value);
+    if (own == rows_.end() || !is_made_of_rounded(own->first)) return;
+    const RecordedOperator& attention = *attention_of(slot);
+    const bool is_query = own->first == logits_query(attention);
+    const auto other = rows_.find(is_query ? logits_key(attention) : logits_query(attention));
+    if (other == rows_.end()) return;
+    const double error = SomeRows(made_again, turn_).largest_distance(&own->second);
+    const double deviation =
+        logits_deviation(attention, own->second.width, error, other->second.largest_distance());
+    if (deviation <= kMostOfALogit) return;
+    findings_->differed(own->first);
+    TORCH_CHECK(false, "the logits of ", attention.name, " have grown so much that ",
+                is_query ? "a query" : "a key", " made again from rounded values is too far from ",
+                "the one that forward had. From the next step on it is kept");
   }
 
   void refuse_rounding_beneath(ValueId id, std::set<ValueId>& seen) {
@@ -373,20 +449,31 @@ class PlanExecution::State {
     TORCH_CHECK(false, not_what_forward_had(graph_, slot));
   }
 
-  /// A value that a slot was given is kept for other readers, and is the slot's to write.
-  void remember_given(ValueId id, const at::Tensor& tensor) {
-    given_.insert_or_assign(id, Given{WeakTensor(tensor.getIntrusivePtr()), tensor._version()});
+  /// A slot may write what it was given, which other readers wait for. A view that is made again
+  /// has a version of its own, so all that was given of one memory is remembered with it.
+  void remember_given(SlotId slot, const at::Tensor& tensor) {
+    if (form_of(tensor) != MemoryForm::kPlain) return;
+    GivenMemory of_tensor{weak_storage_of(tensor), {}};
+    GivenMemory& memory =
+        given_.try_emplace(tensor.storage().unsafeGetStorageImpl(), std::move(of_tensor))
+            .first->second;
+    memory.parts.insert_or_assign(
+        slot, Given{torch::autograd::impl::version_counter(tensor), tensor._version()});
   }
 
   /// `reader`: the value that would be wrong.
-  void refuse_overwritten(ValueId id, const at::Tensor& tensor, ValueId reader) {
-    const auto given = given_.find(id);
-    if (given == given_.end() || given->second.version == tensor._version()) return;
-    if (given->second.tensor._unsafe_get_target() != tensor.unsafeGetTensorImpl()) return;
-    findings_->differed(reader);
-    const std::vector<SlotId>& slots = graph_.value(id).slots;
-    refuse_changed(tensor, given->second.version, graph_.words_for(id),
-                   graph_.saver_of(slots.front()));
+  void refuse_overwritten(const at::Tensor& tensor, ValueId reader) {
+    if (!tensor.defined() || form_of(tensor) != MemoryForm::kPlain) return;
+    const auto memory = given_.find(tensor.storage().unsafeGetStorageImpl());
+    if (memory == given_.end()) return;
+    for (const auto& [slot, given] : memory->second.parts) {
+      const int64_t version = given.counter.current_version();
+      if (version == given.version) continue;
+      findings_->differed(reader);
+      const ValueId id = treatment(slot).value;
+      refuse_changed(graph_.value(id).sizes, {given.version, version}, graph_.words_for(id),
+                     graph_.saver_of(slot));
+    }
   }
 
   /// Gives new memory the writes that forward's had: a backward pass that is differentiated itself
@@ -405,12 +492,9 @@ class PlanExecution::State {
   void remember_memory(SlotId slot, const at::Tensor& tensor) {
     if (purpose_ != Purpose::kFollow || form_of(tensor) != MemoryForm::kPlain) return;
     if (!graph_.slots[static_cast<size_t>(slot)].differentiated) return;
-    memory_.try_emplace(slot,
-                        SavedMemory{c10::weak_intrusive_ptr<c10::StorageImpl>(
-                                        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-                                            tensor.storage().unsafeGetStorageImpl())),
-                                    torch::autograd::impl::version_counter(tensor),
-                                    static_cast<int64_t>(tensor._version()), tensor.key_set()});
+    memory_.try_emplace(
+        slot, SavedMemory{weak_storage_of(tensor), torch::autograd::impl::version_counter(tensor),
+                          static_cast<int64_t>(tensor._version()), tensor.key_set()});
   }
 
   /// The saved tensor, as long as the program holds its memory and has not written it; else
@@ -491,9 +575,7 @@ class PlanExecution::State {
     if (!given_.empty()) {
       const ValueId made = *std::find_if(recipe.results.begin(), recipe.results.end(),
                                          [](ValueId result) { return result != kNone; });
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        if (inputs[i].defined()) refuse_overwritten(recipe.inputs[i], inputs[i], made);
-      }
+      for (const at::Tensor& input : inputs) refuse_overwritten(input, made);
     }
     if (purpose_ != Purpose::kVerify || !recipe.is_shortcut) return recipe.run(inputs);
     const auto begin = std::chrono::steady_clock::now();
@@ -564,18 +646,26 @@ class PlanExecution::State {
   std::unordered_map<ValueId, int64_t> model_versions_;
   /// The memory that a slot saved, which the slot does not keep alive.
   struct SavedMemory {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    WeakStorage storage;
     c10::VariableVersion counter;
     int64_t version = 0;
     c10::DispatchKeySet keys;
   };
-  /// A value that a slot was given, and its version then.
+  /// A tensor that a slot was given, and its version then.
   struct Given {
-    WeakTensor tensor;
+    c10::VariableVersion counter;
     int64_t version = 0;
   };
-  std::map<ValueId, Given> given_;
-  std::map<SlotId, SavedMemory> memory_;  ///< slots that a differentiated backward asks for
+  /// The tensors that slots were given of one memory.
+  struct GivenMemory {
+    WeakStorage storage;  ///< keeps the address from being used again
+    std::map<SlotId, Given> parts;
+  };
+  std::unordered_map<const c10::StorageImpl*, GivenMemory> given_;
+  std::map<ValueId, SomeRows> rows_;           ///< kFollow: some of the rows of queries and keys
+  const int64_t turn_;                         ///< says which
+  const int threads_ = at::get_num_threads();  ///< in forward
+  std::map<SlotId, SavedMemory> memory_;       ///< slots that a differentiated backward asks for
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them

@@ -151,22 +151,6 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
   return false;
 }
 
-namespace {
-
-ValueId logits_query(const RecordedOperator& attention) {
-  return attention.arguments.at(0).values.front();
-}
-
-ValueId logits_key(const RecordedOperator& attention) {
-  return attention.arguments.at(1).values.front();
-}
-
-bool is_of_logits(const RecordedOperator& attention, ValueId id) {
-  return id == logits_query(attention) || id == logits_key(attention);
-}
-
-}  // namespace
-
 bool HeldValues::rounds(ValueId id) const {
   if (id == kNone) return false;
   const Codec* codec = treatment(bringer_of(id)).codec;
@@ -200,20 +184,17 @@ bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held
       if (saver == kNone) continue;
       const RecordedOperator& op = graph_.operators[static_cast<size_t>(saver)];
       const bool attends = makes_logits_again(op);
-      const bool flattens = saturates(op, other);
-      const bool norm = normalizes(graph_, saver, other);
+      const bool always = attends || normalizes(graph_, saver, other);
       const bool again = tries_codecs() || plan_.looks_again;
-      if (!attends && !norm && !(again && (flattens || multiplies(op)))) continue;
+      if (!always && !(again && is_looked_at(graph_, saver, other))) continue;
       if (attends && !is_of_logits(op, other)) {
         if (!may_round_beside_logits(op)) return true;
         continue;
       }
       const auto [x, rounded] = looked_at(op, memory, other, held, decoded);
       if (!x.defined()) continue;
-      const bool within = attends    ? rounds_within_logits(op, other, x, rounded)
-                          : flattens ? rounds_within_slope(op, x, rounded)
-                          : norm     ? rounds_within_spread(op, x, rounded)
-                                     : rounds_within_small(x, rounded);
+      const bool within = attends ? rounds_within_logits(op, other, x, rounded)
+                                  : serves_saver(graph_, saver, other, x, rounded);
       if (!within) return true;
     }
   }
@@ -227,7 +208,7 @@ std::pair<at::Tensor, at::Tensor> HeldValues::looked_at(const RecordedOperator& 
                                                         const Held& held,
                                                         at::Tensor& decoded) const {
   const at::Tensor part = part_of(memory, id);
-  const bool few = multiplies(saver) || saturates(saver, id);
+  const bool few = multiplies(saver) || saturates(saver, id) || rectifies(saver, id);
   if (tries_codecs() || memory.numel() <= (few ? kSmallPart : kMostLookedAt)) {
     if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
     return {part, part_of(decoded, id)};
@@ -302,15 +283,18 @@ void HeldValues::refuse_rounding(ValueId id) {
   }
 }
 
-bool HeldValues::serves_rounded(SlotId slot, const at::Tensor& saved,
-                                const at::Tensor& rounded) const {
+bool HeldValues::serves_rounded(SlotId slot, const at::Tensor& saved, const at::Tensor& rounded) {
   const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
   if (recorded.saved_by == kNone) return true;
   const LookScope silent;
   const RecordedOperator& op = graph_.operators[static_cast<size_t>(recorded.saved_by)];
-  if (saturates(op, recorded.value)) return rounds_within_slope(op, saved, rounded);
-  if (!normalizes(graph_, recorded.saved_by, recorded.value)) return true;
-  return rounds_within_spread(op, saved, rounded);
+  if (makes_logits_again(op)) {
+    return is_of_logits(op, recorded.value)
+               ? rounds_within_logits(op, recorded.value, saved, rounded)
+               : may_round_beside_logits(op);
+  }
+  if (multiplies(op) && !rounds_within_size(saved, rounded)) return false;
+  return serves_saver(graph_, recorded.saved_by, recorded.value, saved, rounded);
 }
 
 void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
@@ -413,8 +397,8 @@ at::Tensor HeldValues::decoded(ValueId id, Held& held) {
   }
   // Each reader gets its part of the same memory, and may write it.
   if (held.decoded._version() != held.decoded_version) {
-    refuse_changed(held.decoded, held.decoded_version, graph_.words_for(id),
-                   graph_.saver_of(treatment(id).supplied_by));
+    refuse_changed(held.decoded.sizes(), {held.decoded_version, held.decoded._version()},
+                   graph_.words_for(id), graph_.saver_of(treatment(id).supplied_by));
   }
   return held.decoded;
 }
@@ -422,8 +406,8 @@ at::Tensor HeldValues::decoded(ValueId id, Held& held) {
 const at::Tensor& HeldValues::unchanged(ValueId id, const Held& held) const {
   TORCH_CHECK(held.tensor.defined(), "value ", id, " is needed after it was released");
   if (held.tensor._version() != held.version) {
-    refuse_changed(held.tensor, held.version, graph_.words_for(id),
-                   graph_.saver_of(treatment(id).supplied_by));
+    refuse_changed(held.tensor.sizes(), {held.version, held.tensor._version()},
+                   graph_.words_for(id), graph_.saver_of(treatment(id).supplied_by));
   }
   return held.tensor;
 }

@@ -60,7 +60,7 @@ class HeldValues {
   /// Returns whether `rounded` serves in the place of `saved`, of which it was made again, in the
   /// derivative of the operator that saved it.
   [[nodiscard]] bool serves_rounded(SlotId slot, const at::Tensor& saved,
-                                    const at::Tensor& rounded) const;
+                                    const at::Tensor& rounded);
   /// Returns whether a codec that rounds may encode the value.
   [[nodiscard]] bool may_round(ValueId id) const { return !rounding_codecs(id).empty(); }
   /// No codec that rounds the value is for it.

@@ -3,11 +3,13 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -180,14 +182,16 @@ void Rehearsal::end() {
 
 namespace {
 
-at::Tensor dense(const at::Tensor& gradient) {
-  return gradient.layout() == at::kStrided ? gradient : gradient.to_dense();
+/// The elements of a gradient of any layout, of which a complex one has two for each number.
+at::Tensor real_elements(const at::Tensor& gradient) {
+  const at::Tensor dense = gradient.layout() == at::kStrided ? gradient : gradient.to_dense();
+  return dense.is_complex() ? at::view_as_real(dense.resolve_conj()) : dense;
 }
 
 double squared_norm(const at::Tensor& tensor) {
-  const double norm =
-      at::linalg_vector_norm(dense(tensor), 2, at::OptionalIntArrayRef(), false, at::kDouble)
-          .item<double>();
+  const double norm = at::linalg_vector_norm(real_elements(tensor), 2, at::OptionalIntArrayRef(),
+                                             false, at::kDouble)
+                          .item<double>();
   return norm * norm;
 }
 
@@ -195,7 +199,7 @@ double squared_norm(const at::Tensor& tensor) {
 double squared_distance(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() && !b.defined()) return 0;
   if (!a.defined() || !b.defined()) return squared_norm(a.defined() ? a : b);
-  return squared_norm(dense(a).to(at::kDouble) - dense(b).to(at::kDouble));
+  return squared_norm(real_elements(a).to(at::kDouble) - real_elements(b).to(at::kDouble));
 }
 
 /// While alive, backward finds parameters without gradients: what a function accumulates whose
@@ -324,7 +328,14 @@ GradientProbe::GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
       model_(std::move(model)) {
   if (!rehearsal_.complete()) return;
   rehearsal_.rehearse(nullptr);
-  exact_ = run();
+  try {
+    exact_ = run();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::exception&) {
+    failed_ = true;
+    return;
+  }
   if (!rehearsal_.asked()) return;
   const c10::NoGradGuard no_grad;
   for (const at::Tensor& gradient : exact_) {

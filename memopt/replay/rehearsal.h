@@ -72,6 +72,8 @@ class GradientProbe {
   /// False where there is nothing to compare with: the backward is of another forward pass, the
   /// forward pass was not the recorded one, or the gradient is zero or not finite.
   [[nodiscard]] bool usable() const { return usable_; }
+  /// The program's own backward threw.
+  [[nodiscard]] bool failed() const { return failed_; }
   /// ‖g' - g‖ / ‖g‖, g the gradient of all parameters as one vector. Infinite where g' is not
   /// finite. Null: nothing is rounded, so only what differs each time is an error.
   [[nodiscard]] double error_of(const std::shared_ptr<const TreatmentPlan>& plan);
@@ -88,6 +90,7 @@ class GradientProbe {
   std::vector<at::Tensor> exact_;
   double exact_squared_ = 0;
   bool usable_ = false;
+  bool failed_ = false;
   int passes_ = 0;
 };
 

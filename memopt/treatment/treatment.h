@@ -36,7 +36,8 @@ enum class KeepReason : uint8_t {
   kCrossesSegments,  ///< Mirror keeps it
   kSmall,            ///< a small result of a large computation
   kInputMissing,     ///< an input of its operator is not to be had
-  kMustBeKept,       ///< a recipe was not exact, would come too late, or would free no memory
+  kMustBeKept,       ///< a recipe was not exact, would come too late or free no memory, or many
+                     ///< others would run before it
   kNoRoomOnHost,     ///< it was to go to host memory, which was full
   kCostly,           ///< it costs much to recompute, and a budget has room to hold it
   kExact,            ///< to round it could spoil a gradient (record/exact_storages.h)

@@ -84,6 +84,31 @@ TEST(SavedTensorScope, leaves_autograd_alone_outside_a_scope_and_when_the_sink_r
   EXPECT_EQ(sink.offered, 2);
 }
 
+TEST(SavedTensorScope, may_end_before_one_inside_of_it) {
+  DoublingSink outer, inner;
+  const at::Tensor x = three();
+  auto outer_scope = std::make_unique<SavedTensorScope>(outer);
+  auto inner_scope = std::make_unique<SavedTensorScope>(inner);
+  outer_scope.reset();
+  at::Tensor y = x * x;
+  EXPECT_EQ(inner.offered, 2);
+  inner_scope.reset();
+  EXPECT_FALSE(inside_scope());
+  EXPECT_EQ(gradient_of_square(x, x * x), 6);
+  EXPECT_EQ(outer.offered, 0);
+}
+
+TEST(SavedTensorScopeDeathTest, ends_the_program_where_it_ends_on_another_thread) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(
+      {
+        DoublingSink sink;
+        auto scope = std::make_unique<SavedTensorScope>(sink);
+        std::thread([&scope] { scope.reset(); }).join();
+      },
+      "a scope ended on another thread than it began on");
+}
+
 TEST(SavedTensorScope, asks_the_innermost_scope) {
   DoublingSink outer, inner;
   const at::Tensor x = three();

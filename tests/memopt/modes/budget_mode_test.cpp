@@ -236,6 +236,31 @@ TEST(BudgetError, is_measured_without_changing_a_gradient) {
   EXPECT_GT(mode.probed_passes(), 2);
 }
 
+TEST(BudgetError, is_measured_by_complex_gradients_too) {
+  at::manual_seed(4);
+  const at::Tensor spectral = at::randn({16, 16}, at::kComplexFloat).mul_(0.2).requires_grad_();
+  const at::Tensor weight = at::randn({32, 32}).mul_(0.2).requires_grad_();
+  const at::Tensor x = at::randn({64, 32});
+  BudgetMode mode({BudgetTarget::kPeakSaved, 60 << 10, 0.1});
+  mode.attach({{{"spectral.weight", spectral}, {"first.weight", weight}}, {}, 1});
+  for (int64_t step = 1; step <= 6; ++step) {
+    mode.begin_step(step);
+    at::Tensor loss;
+    {
+      const SavedTensorScope scope(mode);
+      const at::Tensor h = at::silu(at::gelu(at::linear(x, weight)) * 1.5);
+      const at::Tensor z = at::view_as_complex(h.view({64, 16, 2})).matmul(spectral);
+      loss = at::silu(at::view_as_real(z)).square().mean();
+    }
+    loss.backward();
+    mode.end_step();
+    spectral.mutable_grad() = weight.mutable_grad() = at::Tensor();
+  }
+  EXPECT_EQ(mode.report().missing_reason, "");
+  EXPECT_TRUE(mode.measured_error().has_value());
+  EXPECT_GT(mode.report().followed_passes, 0);
+}
+
 TEST(BudgetError, is_not_accepted_where_memory_suffices_without) {
   Budgeted plenty({BudgetTarget::kPeak, kPlenty, 0.01});
   EXPECT_EQ(plenty.mode().measured_error(), 0);
