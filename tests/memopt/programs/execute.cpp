@@ -103,17 +103,14 @@ class OwnSink final : public SavedTensorSink {
   int64_t next_ = 0;
 };
 
-/// While alive, every second gradient of the tensor is doubled.
-class [[nodiscard]] CountingHook {
+/// A hook of a tensor, while alive.
+class [[nodiscard]] HookOf {
  public:
-  CountingHook(const at::Tensor& tensor, int64_t& gradients) : tensor_(tensor) {
-    hook_ = tensor_.register_hook([&gradients](const at::Tensor& gradient) {
-      return gradient.defined() ? gradient * (1 + gradients++ % 2) : gradient;
-    });
-  }
-  ~CountingHook() { tensor_.remove_hook(hook_); }
-  CountingHook(const CountingHook&) = delete;
-  CountingHook& operator=(const CountingHook&) = delete;
+  HookOf(const at::Tensor& tensor, std::function<at::Tensor(const at::Tensor&)> hook)
+      : tensor_(tensor), hook_(tensor_.register_hook(std::move(hook))) {}
+  ~HookOf() { tensor_.remove_hook(hook_); }
+  HookOf(const HookOf&) = delete;
+  HookOf& operator=(const HookOf&) = delete;
 
  private:
   const at::Tensor tensor_;
@@ -213,6 +210,9 @@ class Training {
         view.parameters.emplace_back(name_of(program, i), states_.back());
       }
     }
+    const std::vector<at::Tensor> trained = trained_states();
+    if (loop_.names_twice && !trained.empty()) view.parameters.emplace_back("tied", trained[0]);
+    if (loop_.counts_backwards) view.buffers.push_back(backwards_);
     // A module may register what it does not have.
     view.parameters.emplace_back("none", at::Tensor());
     view.buffers.emplace_back();
@@ -231,10 +231,12 @@ class Training {
     for (int step = 1; step <= loop_.steps; ++step) {
       const std::vector<Elements> before = elements_of_all(states_);
       const int64_t gradients = gradients_;
+      const auto backwards = backwards_.item<int64_t>();
       try_step(step, trace);
       for (int again = 0; again < kMostDetected && may_take_again(trace); ++again) {
         set_states(before);
         gradients_ = gradients;
+        backwards_.fill_(backwards);
         for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
         trace.steps.pop_back();
         try_step(step, trace);
@@ -244,9 +246,11 @@ class Training {
     if (const auto* planned = dynamic_cast<const PlannedMode*>(mode_.get())) {
       const PlannedModeReport report = planned->report();
       trace.makes_plans = true;
-      trace.missing_reason = report.missing_reason;
-      trace.needs_more =
-          report.budget && report.budget->reason.find("needs at least") != std::string::npos;
+      // A pass that departs from the plan in force does so for a reason, which this is not.
+      const bool departs =
+          report.verified && report.missing_reason.find("departed") != std::string::npos;
+      if (!departs) trace.missing_reason = report.missing_reason;
+      trace.needs_more = report.budget && report.budget->needed_bytes > 0;
       trace.codec_fallbacks = report.counters.codec_fallbacks;
       if (report.host) trace.host_bytes = report.host->capacity_bytes;
     }
@@ -288,6 +292,7 @@ class Training {
     if (another_ != nullptr) another_->begin_step(step);
     try {
       train(step, traced);
+      if (loop_.updates_inside) end_training(step, traced);
     } catch (const Injected&) {
     } catch (const std::exception& error) {
       // Autograd may wrap what a hook throws.
@@ -323,6 +328,8 @@ class Training {
   void prepare(int step) {
     number_changed_ = step >= loop_.changes_at;
     writes_ = step >= loop_.writes_from;
+    trained_ = false;
+    middle_ = at::Tensor();
     throws_in_forward_ = throws_in_backward_ = evaluates_inside_ = false;
     batches_.clear();
     for (const Happening& happening : loop_.happenings) {
@@ -390,8 +397,19 @@ class Training {
     std::optional<ScopeInBackward> inner;
     const std::vector<at::Tensor> trained = trained_states();
     if (loop_.opens_scope && !trained.empty()) inner.emplace(trained[0], *sink_);
-    std::optional<CountingHook> counting;
-    if (loop_.counts_gradients && !trained.empty()) counting.emplace(trained[0], gradients_);
+    std::optional<HookOf> doubling;
+    if (loop_.counts_gradients && !trained.empty()) {
+      doubling.emplace(trained[0], [this](const at::Tensor& gradient) {
+        return gradient.defined() ? gradient * (1 + gradients_++ % 2) : gradient;
+      });
+    }
+    std::optional<HookOf> counting;
+    if (loop_.counts_backwards && !trained.empty()) {
+      counting.emplace(trained[0], [this](const at::Tensor& gradient) {
+        backwards_.data().add_(1);
+        return gradient;
+      });
+    }
     if (evaluates_inside_) {
       const SavedTensorScope scope(*sink_);
       evaluate();
@@ -489,6 +507,11 @@ class Training {
     }
     inner.reset();
     if (throws_in_backward_) throw_in_backward_of(values);
+    const at::Tensor& middle = values[(values.size() + 1) / 2];
+    if (loop_.retains_middle && training_ && middle.requires_grad() && !middle.is_leaf()) {
+      middle.retain_grad();
+      middle_ = middle;
+    }
     at::Tensor loss = at::zeros({});
     for (size_t i = 1; i < values.size(); ++i) {
       const bool ends = !used[i] && values[i].scalar_type() != at::kBool;
@@ -585,13 +608,25 @@ class Training {
     const auto run = [&] {
       const int64_t before_bytes = live_bytes();
       for (int i = 1; i <= loop_.backwards; ++i) {
-        loss.backward({}, /*retain_graph=*/i < loop_.backwards || keeps || loop_.input_penalty);
+        const bool retains = i < loop_.backwards || keeps || loop_.input_penalty;
+        loop_.asks_gradients ? ask_gradients(loss, retains) : loss.backward({}, retains);
         if (i == 1) traced.retained_bytes += live_bytes() - before_bytes;
       }
       if (loop_.input_penalty) penalize_inputs(loss, batches);
     };
     run_on(loop_.backward_thread, run, log_ != nullptr);
     if (keeps) kept_loss_ = loss;
+  }
+
+  void ask_gradients(const at::Tensor& loss, bool retains) const {
+    const std::vector<at::Tensor> trained = trained_states();
+    const auto gradients = torch::autograd::grad({loss}, trained, {}, retains,
+                                                 /*create_graph=*/false, /*allow_unused=*/true);
+    for (size_t i = 0; i < trained.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      at::Tensor& own = trained[i].mutable_grad();
+      own = own.defined() ? own + gradients[i] : gradients[i];
+    }
   }
 
   static void penalize_inputs(const at::Tensor& loss, const std::vector<at::Tensor>& batches) {
@@ -603,11 +638,20 @@ class Training {
     if (sum.requires_grad()) sum.backward();
   }
 
-  void finish(int step, StepTrace& traced) {
+  /// The gradients have been made, and weights are updated, unless that was done.
+  void end_training(int step, StepTrace& traced) {
+    if (std::exchange(trained_, true)) return;
     for (const at::Tensor& state : states_) traced.gradients.push_back(elements_of(state.grad()));
+    if (middle_.defined()) traced.retained = elements_of(middle_.grad());
+    middle_ = at::Tensor();
+    traced.backwards = backwards_.item<int64_t>();
+    if (updates_in(loop_, step)) update(step);
+  }
+
+  void finish(int step, StepTrace& traced) {
+    end_training(step, traced);
     if (updates_in(loop_, step)) {
-      kept_loss_ = at::Tensor();  // of a step whose forward threw; its weights are written now
-      update(step);
+      kept_loss_ = at::Tensor();  // of a step whose forward threw; its weights were written
       for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
       if (execution_.follow != nullptr)
         set_states(execution_.follow->steps.at(static_cast<size_t>(step - 1)).states);
@@ -680,7 +724,10 @@ class Training {
   std::vector<at::Tensor> batches_;  ///< batches whose backward pass is to come (input_penalty)
   at::Tensor carried_;               ///< by Loop::carries_state
   at::Tensor kept_loss_;             ///< with its graph, by Loop::keeps_graph
-  int64_t gradients_ = 0;            ///< gradients that the hook of Loop::counts_gradients has seen
+  at::Tensor middle_;                ///< by Loop::retains_middle
+  at::Tensor backwards_ = at::zeros({}, at::kLong);  ///< by Loop::counts_backwards
+  bool trained_ = false;                             ///< end_training() was called in this step
+  int64_t gradients_ = 0;  ///< gradients that the hook of Loop::counts_gradients has seen
   bool detaches_ = false;
   bool number_changed_ = false;
   bool writes_ = true;

@@ -18,6 +18,8 @@ using Elements = std::vector<double>;
 struct StepTrace {
   std::vector<double> losses;
   std::vector<Elements> gradients;  ///< by state, before the update
+  Elements retained;                ///< the gradient of a value in the middle, if it was
+  int64_t backwards = 0;            ///< as the program counts them, from the first step on
   std::vector<Elements> states;     ///< after it
   std::string error;  ///< words of the error that it threw; empty for one of the program's own
   int64_t begin_bytes = 0;        ///< live when it began

@@ -47,7 +47,10 @@ class Generator {
  public:
   /// `first` is the seed of the first try, which tells what the program may have.
   Generator(uint64_t seed, uint64_t first)
-      : dice_(seed), later_(first >= kFirstLaterSeed), formed_(first >= kFirstFormedSeed) {
+      : dice_(seed),
+        later_(first >= kFirstLaterSeed),
+        formed_(first >= kFirstFormedSeed),
+        asking_(first >= kFirstAskingSeed) {
     program_.seed = seed;
   }
 
@@ -69,6 +72,7 @@ class Generator {
     draw_more();
     if (later_) draw_later();
     if (formed_) program_.loop.thread_state = Dice(program_.seed + kStride / 9).percent(15);
+    if (asking_) draw_asking();
     return std::move(program_);
   }
 
@@ -264,9 +268,20 @@ class Generator {
     mode.spelling = spelling_of(parts);
   }
 
+  void draw_asking() {
+    Dice dice(program_.seed + kStride / 11);
+    Loop& loop = program_.loop;
+    for (bool Loop::*form : {&Loop::updates_inside, &Loop::names_twice, &Loop::asks_gradients,
+                             &Loop::retains_middle, &Loop::counts_backwards}) {
+      loop.*form = dice.percent(20);
+      if (!valid(program_)) loop.*form = false;
+    }
+  }
+
   Dice dice_;
   bool later_;
   bool formed_;
+  bool asking_;
   Program program_;
 };
 

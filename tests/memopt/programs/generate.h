@@ -13,6 +13,9 @@ inline constexpr uint64_t kFirstLaterSeed = 20'000;
 /// Those before this one have no formed_operators(), and no Loop::thread_state.
 inline constexpr uint64_t kFirstFormedSeed = 100'000;
 
+/// Those before this one have no Loop::updates_inside and none of what stands below it there.
+inline constexpr uint64_t kFirstAskingSeed = 1'000'000;
+
 /// A valid program. The same seed gives the same program on every machine.
 [[nodiscard]] Program generate(uint64_t seed);
 

@@ -130,6 +130,9 @@ std::optional<Finding> compare_bits(const Program& program, const Trace& none, c
       if (same(a.gradients[i], b.gradients[i])) continue;
       return Finding{"bits", "of the gradient of " + name_of(program, i) + " " + in_step(step)};
     }
+    if (!same(a.retained, b.retained)) {
+      return Finding{"bits", "of the gradient in the middle " + in_step(step)};
+    }
     for (size_t i = 0; i < a.states.size(); ++i) {
       if (same(a.states[i], b.states[i])) continue;
       return Finding{"bits", "of " + name_of(program, i) + " after the update " + in_step(step)};
@@ -612,6 +615,11 @@ class Judgement {
     if (is_refused_rehearsal(program_, got.steps.back().error)) return std::nullopt;
     if (!got.steps.back().error.empty()) {
       return Finding{"throws", in_step(got.steps.size() - 1) + ": " + got.steps.back().error};
+    }
+    for (size_t step = 0; step < got.steps.size(); ++step) {
+      if (got.steps[step].backwards == none_.steps[step].backwards) continue;
+      return Finding{"state",
+                     "backward passes are counted that the program did not run " + in_step(step)};
     }
     if (auto finding = look_at_gradients(spelling, budget, got)) return finding;
     if (auto finding = look_at_memory(program_.loop, none_, got)) return finding;

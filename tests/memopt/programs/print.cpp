@@ -139,6 +139,7 @@ class Printer {
             (parameters.empty() ? "{\"" : ", {\"") + name_of(program_, i) + "\", " + name + "}";
       }
     }
+    if (loop_.names_twice) text_ << "// the first trained parameter has a second name, \"tied\"\n";
     if (loop_.gradient_penalty) print_trained();
     text_ << "auto mode = make_mode(" << mode_text() << "\n"
           << "mode->attach({{" << parameters << "}, {" << buffers << "}, 5});\n";
@@ -205,6 +206,12 @@ class Printer {
     if (loop_.counts_gradients) {
       text_ << in << "// a hook of the first trained parameter doubles every second gradient\n";
     }
+    if (loop_.counts_backwards) {
+      text_ << in << "// a hook of the first trained parameter adds 1 to .data() of a buffer\n";
+    }
+    if (loop_.asks_gradients) {
+      text_ << in << "// by torch::autograd::grad() in place of backward(); .grad gets the sums\n";
+    }
     if (loop_.backward_thread) text_ << in << "// on a thread of its own:\n";
     for (int i = 1; i <= loop_.backwards; ++i) {
       text_ << in << "loss.backward({}, /*retain_graph=*/"
@@ -218,6 +225,7 @@ class Printer {
             << ".backward();\n";
     }
     if (loop_.passes > 1) text_ << "  }\n";
+    if (loop_.updates_inside) text_ << "  // weights are updated here\n";
     text_ << "  mode->end_step();\n"
           << (has_another_mode(loop_) ? "  another->end_step();\n" : "") << "  // "
           << (loop_.optimizer == Optimizer::kSgd ? "SGD" : "Adam")
@@ -265,6 +273,11 @@ class Printer {
       text_ << in << "  // under autocast of the CPU, bfloat16"
             << (loop_.casts_once ? ", as is the whole step\n" : "\n");
     print_calls(in);
+    if (loop_.retains_middle) {
+      text_ << in << "  // retain_grad() of "
+            << value_name(static_cast<int>(program_.calls.size() + 2) / 2)
+            << ", which is held until the step has ended\n";
+    }
     if (loop_.gradient_penalty) {
       text_ << (loop_.penalty_inside ? "" : in + "}\n" + in + "{\n") << in
             << "  for (auto g : torch::autograd::grad({loss}, trained, {}, true, "

@@ -128,6 +128,9 @@ bool valid(const Program& program) {
   const bool plain = loop.backwards == 1 && !loop.keeps_graph && !differentiates_twice(loop) &&
                      !loop.other_thread && !loop.backward_thread && loop.scopes == Scopes::kOne;
   if (loop.opens_scope && !plain) return false;
+  if (loop.asks_gradients && (loop.keeps_graph || loop.input_penalty || loop.opens_scope)) {
+    return false;
+  }
   const bool only_another = loop.scopes == Scopes::kTwice ||
                             loop.scopes == Scopes::kInsideAnother ||
                             loop.scopes == Scopes::kAroundAnother;

@@ -112,6 +112,12 @@ struct Loop {
   bool autocast = false;          ///< bfloat16, around each forward pass
   bool casts_once = false;        ///< autocast is around the whole step, and keeps its casts
   Optimizer optimizer = Optimizer::kSgd;
+  bool updates_inside = false;    ///< weights are updated before the step ends
+  bool names_twice = false;       ///< the model has a second name for its first trained parameter
+  bool asks_gradients = false;    ///< by torch::autograd::grad(), and adds them to .grad itself
+  bool retains_middle = false;    ///< the gradient of a value in the middle is retained, and read
+  bool counts_backwards = false;  ///< a hook of the first trained parameter counts in a buffer,
+                                  ///< past autograd's versions
   std::vector<Happening> happenings;
 };
 
