@@ -1,7 +1,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -14,50 +13,27 @@
 namespace noisemark::reports {
 namespace {
 
-std::optional<double> rate(const Result& result) {
-  const Metric* metric = find_metric(result, kRateMetric);
-  return metric == nullptr ? std::nullopt : metric->value;
-}
-
-std::optional<double> peak(const Result& result) {
-  if (!result.memory.measured) return std::nullopt;
-  return static_cast<double>(result.memory.peak_bytes);
-}
-
-std::optional<double> loss(const Result& result) {
-  if (result.quality.evaluations.empty()) return std::nullopt;
-  return result.quality.evaluations.back().loss;
-}
-
-struct SinceFigure {
-  const char* name;
-  std::optional<double> (*of)(const Result&);
-  std::string (*text)(double);
-};
-
-constexpr std::array kFigures{
-    SinceFigure{"images/s", rate, format_per_s},
-    SinceFigure{"peak memory", peak,
-                [](double bytes) { return format_bytes(static_cast<int64_t>(bytes)); }},
-    SinceFigure{"validation loss", loss, format_number}};
-
-/// "images/s 16.84, was 16.00 (5.3 % more)"; empty where a side lacks it.
-std::string change_words(const SinceFigure& figure, const std::vector<const Result*>& base,
+/// "throughput 16.84 images/s, was 16.00 images/s (5.3 % more)"; empty where a side lacks it.
+std::string change_words(const MetricRow& row, const std::vector<const Result*>& base,
                          const Result& now) {
+  const auto value_in = [&row](const Result& result) {
+    const Metric* metric = find_metric(result, row.name);
+    return metric == nullptr ? std::nullopt : metric->value;
+  };
   std::vector<double> before;
   for (const Result* run : base) {
-    if (const auto value = figure.of(*run); value && std::isfinite(*value))
-      before.push_back(*value);
+    if (const auto value = value_in(*run); value && std::isfinite(*value)) before.push_back(*value);
   }
-  const std::optional<double> value = figure.of(now);
+  const std::optional<double> value = value_in(now);
   if (before.empty() || !value) return "";
   const double was = median(before);
-  if (was == *value) return fmt::format("{} {} as before", figure.name, figure.text(*value));
+  const std::string is = fmt::format("{} {}", row.spoken, spoken_value(row, *value));
+  if (was == *value) return is + " as before";
   const std::string share =
       was > 0 ? fmt::format(" ({} {})", format_percent(std::abs(*value / was - 1)),
                             *value > was ? "more" : "less")
               : "";
-  return fmt::format("{} {}, was {}{}", figure.name, figure.text(*value), figure.text(was), share);
+  return fmt::format("{}, was {}{}", is, spoken_value(row, was), share);
 }
 
 }  // namespace
@@ -81,8 +57,9 @@ std::string since_words(const Side& base, const NamedResult& now) {
   if (comparison.verdict == CompareVerdict::kNotComparable) {
     parts.push_back("BASE is not comparable" + why);
   }
-  for (const SinceFigure& figure : kFigures) {
-    if (std::string words = change_words(figure, runs, now.result); !words.empty()) {
+  for (const MetricRow& row : metric_table()) {
+    if (row.spoken.empty()) continue;
+    if (std::string words = change_words(row, runs, now.result); !words.empty()) {
       parts.push_back(std::move(words));
     }
   }

@@ -17,41 +17,41 @@ namespace {
 
 constexpr const char* kNotMeasured = "not measured";
 
-/// A share of the time of a run's steps: a metric, and its title.
-struct Share {
-  const char* title;
-  const char* metric;
-  bool of_gpu = true;
-};
+/// The metrics that are shares of the time of a run's steps.
+std::vector<const MetricRow*> shares() {
+  std::vector<const MetricRow*> all;
+  for (const MetricRow& row : metric_table()) {
+    if (row.share) all.push_back(&row);
+  }
+  return all;
+}
 
-constexpr Share kShares[] = {{"GPU busy", "gpu_kernel_busy"},
-                             {"FP32", "gpu_fp32_active"},
-                             {"FP16", "gpu_fp16_active"},
-                             {"tensor", "gpu_tensor_active"},
-                             {"CPU", "cpu_frac", false}};
+bool is_of_gpu(const MetricRow& share) {
+  return share.name.starts_with("gpu_");
+}
 
-constexpr const char* kDefinitions =
+constexpr const char* kThroughputDefinition =
     "\nThe metrics are those of TBD (Zhu et al., Benchmarking and Analyzing Deep Neural Network "
     "Training, IISWC 2018, arXiv 1803.06905):\n\n"
     "- images/s, its throughput: training samples that a second processes once the training is "
-    "steady. Here: the batch over the median step after the warm-up.\n"
-    "- GPU busy, its compute utilization: the time in which at least one kernel ran, as a share of "
-    "the elapsed time.\n"
-    "- FP32, FP16 and tensor: the share of the elapsed time's cycles in which units of that kind "
-    "worked, by the GPU's counters. TBD's first definition of FP32 utilization is the share of the "
-    "peak's operations that were made: that is the MFU of a run in fp32. Its later tools count "
-    "instructions per cycle over the most there can be, while kernels run; the report of a run has "
-    "both.\n"
-    "- CPU: the time that the process was on processors, all its threads together, as a share of "
-    "elapsed time x LibTorch's threads. More than 100 % means that other threads, as the loader's, "
-    "worked too. TBD divides by all of the machine's cores.\n"
+    "steady. Here: the batch over the median step after the warm-up.\n";
+
+constexpr const char* kMemoryDefinition =
     "- Memory: TBD tells weights, gradients, feature maps, workspace and what the training "
     "allocates as it runs apart. Here every byte has its owner; feature maps are activations.\n";
+
+std::string definitions() {
+  std::string text = kThroughputDefinition;
+  for (const MetricRow* row : shares()) {
+    if (!row->share->definition.empty()) text += fmt::format("- {}\n", row->share->definition);
+  }
+  return text + kMemoryDefinition;
+}
 
 /// Names the figures that some results lack, by the reason.
 class Missing {
  public:
-  void add(const std::string& result, const char* title, const std::string& reason) {
+  void add(const std::string& result, std::string_view title, const std::string& reason) {
     titles_[{reason, result}].emplace_back(title);
   }
 
@@ -71,20 +71,20 @@ class Missing {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> titles_;
 };
 
-std::string why_missing(const Result& result, const Share& share, const Metric* metric) {
+std::string why_missing(const Result& result, const MetricRow& share, const Metric* metric) {
   if (metric != nullptr) return metric->missing_reason;
-  if (share.of_gpu && result.identity.device == "cpu")
+  if (is_of_gpu(share) && result.identity.device == "cpu")
     return "it is a GPU's, and this ran on a CPU";
   const Utilization& use = result.utilization;
   std::string reason;
-  if (share.of_gpu) reason = use.measured ? use.device_use.missing_reason : use.missing_reason;
+  if (is_of_gpu(share)) reason = use.measured ? use.device_use.missing_reason : use.missing_reason;
   return reason.empty() ? "the program that wrote the result did not measure it" : reason;
 }
 
-std::string share_cell(const NamedResult& named, const Share& share, Missing& missing) {
-  const Metric* metric = find_metric(named.result, share.metric);
+std::string share_cell(const NamedResult& named, const MetricRow& share, Missing& missing) {
+  const Metric* metric = find_metric(named.result, share.name);
   if (metric != nullptr && metric->value) return format_percent(*metric->value);
-  missing.add(named.name, share.title, why_missing(named.result, share, metric));
+  missing.add(named.name, share.share->title, why_missing(named.result, share, metric));
   return kNotMeasured;
 }
 
@@ -145,8 +145,9 @@ std::string utilization_table(const std::vector<NamedResult>& results) {
                                              {"batch", Align::kRight, Fold::kIfAlike},
                                              {"precision", Align::kLeft, Fold::kIfAlike},
                                              {"images/s", Align::kRight}};
-  for (const Share& share : kShares) {
-    columns.push_back({share.title, Align::kRight, share.of_gpu ? Fold::kIfAlike : Fold::kNever});
+  for (const MetricRow* row : shares()) {
+    columns.push_back({std::string(row->share->title), Align::kRight,
+                       is_of_gpu(*row) ? Fold::kIfAlike : Fold::kNever});
   }
   MarkdownTable table(columns);
   Missing missing;
@@ -157,10 +158,10 @@ std::string utilization_table(const std::vector<NamedResult>& results) {
     std::vector<std::string> row{named.name, benchmark_name(result.identity),
                                  format_count(result.protocol.batch), result.identity.precision,
                                  format_per_s(*rate->value)};
-    for (const Share& share : kShares) row.push_back(share_cell(named, share, missing));
+    for (const MetricRow* share : shares()) row.push_back(share_cell(named, *share, missing));
     table.add_row(row);
   }
-  return table.empty() ? "" : table.text() + missing.words() + kDefinitions;
+  return table.empty() ? "" : table.text() + missing.words() + definitions();
 }
 
 std::string arithmetic_table(const std::vector<NamedResult>& results) {

@@ -183,6 +183,7 @@ constexpr MetricRow kTable[] = {
      .followed = true,
      .column = "images/s [95 %]",
      .in_sweeps = true,
+     .spoken = "throughput",
      .summary = "the batch over the median step"},
     {.name = "step_s",
      .unit = "s",
@@ -226,6 +227,7 @@ constexpr MetricRow kTable[] = {
      .followed = true,
      .column = "peak",
      .in_sweeps = true,
+     .spoken = "peak memory",
      .summary = "the most live bytes of all owners in one training step"},
     {.name = "saved_bytes",
      .unit = "bytes",
@@ -303,15 +305,48 @@ constexpr MetricRow kTable[] = {
      .cause = MetricCause::kMachine,
      .section = "Utilization",
      .summary = "achieved_flop_per_s over the measured peak of the device"},
+    {.name = "gpu_kernel_busy",
+     .unit = "frac",
+     .cause = MetricCause::kMachine,
+     .share = TimeShare{"GPU busy",
+                        "GPU busy, its compute utilization: the time in which at least one kernel "
+                        "ran, as a share of the elapsed time."},
+     .summary = "the time in which a kernel ran, as a share of the elapsed time"},
+    {.name = "gpu_fp32_active",
+     .unit = "frac",
+     .cause = MetricCause::kMachine,
+     .share = TimeShare{"FP32",
+                        "FP32, FP16 and tensor: the share of the elapsed time's cycles in which "
+                        "units of that kind worked, by the GPU's counters. TBD's first definition "
+                        "of FP32 utilization is the share of the peak's operations that were made: "
+                        "that is the MFU of a run in fp32. Its later tools count instructions per "
+                        "cycle over the most there can be, while kernels run; the report of a run "
+                        "has both."},
+     .summary = "the share of cycles in which units of FP32 worked"},
+    {.name = "gpu_fp16_active",
+     .unit = "frac",
+     .cause = MetricCause::kMachine,
+     .share = TimeShare{"FP16"},
+     .summary = "the same of units of FP16"},
+    {.name = "gpu_tensor_active",
+     .unit = "frac",
+     .cause = MetricCause::kMachine,
+     .share = TimeShare{"tensor"},
+     .summary = "the same of tensor cores"},
     {.name = "cpu_frac",
      .unit = "frac",
      .cause = MetricCause::kMachine,
      .section = "Utilization",
+     .share = TimeShare{"CPU",
+                        "CPU: the time that the process was on processors, all its threads "
+                        "together, as a share of elapsed time x LibTorch's threads. More than "
+                        "100 % means that other threads, as the loader's, worked too. TBD divides "
+                        "by all of the machine's cores."},
      .summary = "time on processors over wall time, as a share of LibTorch's threads"},
     {.name = kDeviceColumns,
      .unit = "its column's",
      .cause = MetricCause::kMachine,
-     .summary = "columns of the GPU's utilization, as gpu_power; gpu_energy_per_image should fall"},
+     .summary = "other columns of the GPU's use, as gpu_power; gpu_energy_per_image should fall"},
     {.name = "val_loss",
      .unit = "1",
      .direction = kLower,
@@ -322,6 +357,7 @@ constexpr MetricRow kTable[] = {
      .followed = true,
      .section = "Quality",
      .column = "val loss",
+     .spoken = "validation loss",
      .study = StudyRule{.margin = 0.01, .described = true},
      .summary = "the unweighted validation loss after the last step"},
     {.name = "val_loss_weighted",
@@ -485,6 +521,12 @@ const MetricRow* find_metric_row(std::string_view name) {
     if (fits(row.name, name)) return &row;
   }
   return nullptr;
+}
+
+std::string spoken_value(const MetricRow& row, double value) {
+  // What a second makes has two decimals everywhere.
+  return row.name == kRateMetric ? fmt::format("{} {}", format_per_s(value), row.unit)
+                                 : format_quantity(value, row.unit);
 }
 
 bool is_exact(const MetricRow& row) {

@@ -53,6 +53,12 @@ struct StudyRule {
       nullptr;  ///< seconds or images until an evaluation; nullptr: no metric of a target
 };
 
+/// A share of the time of a run's steps, as the table of utilization shows it.
+struct TimeShare {
+  std::string_view title;            ///< heading of its column
+  std::string_view definition = {};  ///< empty: another share's definition is its own too
+};
+
 /// The throughput: the metric that is gated, and beside whose column a table shows a ratio.
 inline constexpr std::string_view kRateMetric = "images_per_s";
 
@@ -72,6 +78,10 @@ struct MetricRow {
   std::string_view section = {};  ///< section in a comparison: "Quality"; empty: none of its own
   std::string_view column = {};   ///< title in tables of several results; empty: it is not in them
   bool in_sweeps = false;         ///< the column is in a sweep's table too
+  /// Its name where a sentence has it: in the line that a run prints at its end, and in what
+  /// changed since BASE. Empty: it is in neither.
+  std::string_view spoken = {};
+  std::optional<TimeShare> share = std::nullopt;  ///< empty: it is no such share
   std::optional<StudyRule> study = std::nullopt;  ///< empty: a study judges it when it is asked to
   std::string_view summary = {};
 };
@@ -81,6 +91,9 @@ struct MetricRow {
 
 /// The row of that name, else the first whose "*" fits it; nullptr: there is none.
 [[nodiscard]] const MetricRow* find_metric_row(std::string_view name);
+
+/// "16.84 images/s", "1.2 GiB": a value as a sentence has it behind MetricRow::spoken.
+[[nodiscard]] std::string spoken_value(const MetricRow& row, double value);
 
 /// The names of the metrics without noise.
 [[nodiscard]] const std::set<std::string>& exact_metrics();

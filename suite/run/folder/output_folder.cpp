@@ -1,13 +1,17 @@
 #include "suite/run/folder/output_folder.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
@@ -20,6 +24,7 @@
 #include "reports/render/run_folder.h"
 #include "reports/result/gate.h"
 #include "reports/result/json_io.h"
+#include "reports/result/metrics.h"
 #include "reports/result/warmup.h"
 #include "suite/config/lock.h"
 
@@ -171,34 +176,41 @@ std::string upper(std::string text) {
   return text;
 }
 
+std::optional<double> figure(const reports::Result& result, std::string_view name) {
+  const reports::Metric* metric = reports::find_metric(result, name);
+  return metric != nullptr ? metric->value : std::nullopt;
+}
+
+/// The loss at the start, and how far the optimal one is from that of the trained weights.
+std::string beside_the_loss(const reports::Result& result) {
+  std::string words;
+  if (const auto at_start = figure(result, "val_loss_initial")) {
+    words += fmt::format(" (at the start {})", reports::format_number(*at_start));
+  }
+  if (const auto excess = figure(result, "excess_loss")) {
+    words += fmt::format(", {} above the Bayes-optimal loss", reports::format_percent(*excess));
+  }
+  return words;
+}
+
+/// ": throughput 16.8 images/s, ..."; empty where the run has none of these figures.
 std::string figures(const reports::Result& result) {
-  std::string text;
-  const auto add = [&text](const std::string& figure) {
-    text += (text.empty() ? ": " : ", ") + figure;
-  };
-  const auto value = [&result](const char* name) {
-    const reports::Metric* metric = reports::find_metric(result, name);
-    return metric != nullptr ? metric->value : std::nullopt;
-  };
-  if (const auto rate = value("images_per_s")) {
-    add(fmt::format("{:.1f} images/s{}", *rate,
-                    reports::rate_caveat(result.protocol.warmup_stable)));
-  }
-  if (const auto peak = value("peak_bytes")) {
-    add("peak " + reports::format_bytes(static_cast<int64_t>(*peak)));
-  }
-  const auto loss = value("val_loss");
-  const auto at_start = value("val_loss_initial");
-  if (!loss && at_start) {
-    add(fmt::format("validation loss at the start {:.4f}", *at_start));
-  } else if (loss) {
-    add(fmt::format("validation loss {:.4f} (at the start {:.4f})", *loss,
-                    at_start.value_or(*loss)));
-    if (const auto excess = value("excess_loss")) {
-      add(fmt::format("{:.1f} % above the Bayes-optimal loss", 100 * *excess));
+  std::vector<std::string> said;
+  for (const reports::MetricRow& row : reports::metric_table()) {
+    const std::optional<double> value = figure(result, row.name);
+    if (row.spoken.empty() || !value) continue;
+    std::string& words = said.emplace_back(row.spoken);
+    words += " " + reports::spoken_value(row, *value);
+    if (row.name == reports::kRateMetric) {
+      words += reports::rate_caveat(result.protocol.warmup_stable);
     }
+    if (row.name == "val_loss") words += beside_the_loss(result);
   }
-  return text;
+  const auto at_start = figure(result, "val_loss_initial");
+  if (at_start && !figure(result, "val_loss")) {
+    said.push_back("validation loss at the start " + reports::format_number(*at_start));
+  }
+  return said.empty() ? "" : fmt::format(": {}", fmt::join(said, ", "));
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ TEST(Since, tells_speed_memory_and_loss_beside_the_medians_of_earlier_runs) {
     result.memory.peak_bytes += 1 << 20;
   });
   const std::string words = since_words(base, now.runs.front());
-  EXPECT_TRUE(words.starts_with("images/s 20.00, was 16.00 (25.0 % more); peak memory ")) << words;
+  EXPECT_TRUE(words.starts_with(
+      "throughput 20.00 images/s, was 16.00 images/s (25.0 % more); peak memory "))
+      << words;
   EXPECT_NE(words.find("; validation loss 0.0931 as before; "), std::string::npos) << words;
   EXPECT_TRUE(words.ends_with("; BASE is old, 3 runs, of which these are medians")) << words;
 }

@@ -108,7 +108,8 @@ TEST(ResultCommands, report_says_what_changed_since_base_and_keeps_it) {
   EXPECT_EQ(said.code, 0) << said.err;
   const auto report = [&] { return reports::read_file(runs / "0" / "report.md"); };
   const std::string words =
-      "Since an earlier run:** images/s 20.00, was 16.00 (25.0\u00a0% more); ";
+      "Since an earlier run:** throughput 20.00\u00a0images/s, was 16.00\u00a0images/s "
+      "(25.0\u00a0% more); ";
   EXPECT_NE(report().find(words), std::string::npos) << report().substr(0, 2000);
   EXPECT_EQ(noisemark({"report", runs.string()}).code, 0);
   EXPECT_NE(report().find(words), std::string::npos) << "it is noted beside the result";

@@ -199,11 +199,10 @@ TEST(VerdictText, calls_a_loss_before_training_that_of_the_start_and_no_result) 
   result.metrics[1].name = "val_loss_initial";
   result.metrics[1].value = 1.5;
   const std::string early = verdict_text(result, "out");
-  EXPECT_NE(early.find(": validation loss at the start 1.5000\n"), std::string::npos) << early;
+  EXPECT_NE(early.find(": validation loss at the start 1.5\n"), std::string::npos) << early;
   result.metrics[0].value = 0.25;
   const std::string whole = verdict_text(result, "out");
-  EXPECT_NE(whole.find(": validation loss 0.2500 (at the start 1.5000)\n"), std::string::npos)
-      << whole;
+  EXPECT_NE(whole.find(": validation loss 0.25 (at the start 1.5)\n"), std::string::npos) << whole;
 }
 
 }  // namespace
