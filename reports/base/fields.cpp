@@ -59,7 +59,7 @@ OrderedJson reference_to(const Shape& shape) {
 }
 
 OrderedJson schema_of(const Shape& shape, const Rule& rule) {
-  constexpr std::array kTypes{"boolean", "integer", "number", "string"};
+  constexpr std::array kTypes{"boolean", "integer", "number", "string", "object"};
   switch (shape.kind) {
     case Kind::kStruct:
       if (!shape.nullable) return reference_to(shape);
@@ -133,11 +133,12 @@ std::string object_text(const Shape& shape, const std::vector<std::string>& extr
 
 /// "bytes" of `peak_bytes`: units are in the names.
 std::string_view unit_of(std::string_view key) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kUnits{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kUnits{
       {{"_flop_per_s", "FLOP/s"},
        {"_per_s", "1/s"},
        {"_flop_per_image", "FLOP"},
        {"_s", "s"},
+       {"_us", "microseconds"},
        {"_bytes", "bytes"},
        {"_frac", "share of 1"},
        {"_mhz", "MHz"},
@@ -146,11 +147,12 @@ std::string_view unit_of(std::string_view key) {
   for (const auto& [ending, unit] : kUnits) {
     if (key.ends_with(ending)) return unit;
   }
+  if (key == "us") return "microseconds";
   return key == "bytes" ? key : "";
 }
 
 std::string type_words(const Shape& shape, const Rule& rule) {
-  constexpr std::array kTypes{"true or false", "integer", "number", "text"};
+  constexpr std::array kTypes{"true or false", "integer", "number", "text", "object"};
   std::string words;
   if (shape.kind == Kind::kStruct) {
     words = fmt::format("[{}](#{})", shape.about.name, lower_case(shape.about.name));
@@ -221,11 +223,14 @@ std::string schema_text(const Document& document, const Shape& body) {
 }
 
 std::string fields_markdown(const Document& document, const Shape& body) {
+  const bool printed = document.version.empty();
   std::string text = fmt::format(
-      "# The fields of {0} {1}\n\n{2} Every key is always there, but for those that are marked, "
-      "and no other. A key came with the first version, unless its meaning names a later "
-      "one.\n\n{3}",
-      document.name, document.version, document.text, table_of(body));
+      "# The fields of {}{}{}\n\n{} Every key is always there, but for those that are marked, and "
+      "no "
+      "other.{}\n\n{}",
+      document.name, printed ? "" : " ", document.version, document.text,
+      printed ? "" : " A key came with the first version, unless its meaning names a later one.",
+      table_of(body));
   std::vector<const Shape*> structs;
   collect(body, structs);
   for (const Shape* one : structs) {

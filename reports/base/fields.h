@@ -28,7 +28,7 @@
 /// the first version of its document, unless it says .since("1.1.0").
 ///
 /// A member may be a bool, an integer, a double, a string, an enumeration with Names, a struct with
-/// Fields, and an optional, a list or a map by text of these.
+/// Fields, a Tree, and an optional, a list or a map by text of these.
 namespace noisemark::reports::json {
 
 /// Restricts a value beyond its type. In a list or a map it holds for every entry.
@@ -162,9 +162,14 @@ constexpr std::string_view name_of(Enum constant) {
   return {};
 }
 
+/// A part of a document that is only written, and whose fields another page describes.
+struct Tree {
+  std::string text;  ///< JSON
+};
+
 /// The type of a value in a document, as a value: for the schema and the documentation.
 struct Shape {
-  enum class Kind { kBool, kInteger, kNumber, kText, kList, kMap, kStruct };
+  enum class Kind { kBool, kInteger, kNumber, kText, kTree, kList, kMap, kStruct };
   struct Member {
     std::string_view key;
     std::string_view text;
@@ -230,6 +235,8 @@ Shape shape_of() {
     Shape shape{.kind = Kind::kText};
     for (const auto& [constant, name] : kNames<T>) shape.names.emplace_back(name);
     return shape;
+  } else if constexpr (std::is_same_v<T, Tree>) {
+    return {.kind = Kind::kTree};
   } else if constexpr (std::is_same_v<T, bool>) {
     return {.kind = Kind::kBool};
   } else if constexpr (std::is_integral_v<T>) {
@@ -245,10 +252,10 @@ Shape shape_of() {
 /// The name and version that stand under the key `schema` of a document, before its checksum.
 struct Document {
   std::string_view name;
-  std::string_view version;
-  std::string_view text;  ///< a sentence on the document, for the schema and the documentation
-  bool sealed = true;     ///< it has a checksum
-  bool nested = true;     ///< `schema` is an object; else the body has `schema` and `version`
+  std::string_view version;  ///< empty: the document is only printed, and has no such key
+  std::string_view text;     ///< a sentence on the document, for the schema and the documentation
+  bool sealed = true;        ///< it has a checksum
+  bool nested = true;        ///< `schema` is an object; else the body has `schema` and `version`
 };
 
 /// The JSON Schema (draft-07) of a document whose other members are those of `body`, a struct.

@@ -199,6 +199,12 @@ nlohmann::ordered_json tree_of(const T& value) {
     Json list = Json::array();
     for (const auto& entry : value) list.push_back(tree_of(entry));
     return list;
+  } else if constexpr (IsMap<T>::value) {
+    Json object = Json::object();
+    for (const auto& [key, entry] : value) object[key] = tree_of(entry);
+    return object;
+  } else if constexpr (std::is_same_v<T, Tree>) {
+    return Json::parse(value.text);
   } else if constexpr (Described<T>) {
     Json object = Json::object();
     const auto add = [&](const auto& field) {
@@ -220,6 +226,13 @@ nlohmann::ordered_json tree_of(const T& value) {
   } else {
     return value;
   }
+}
+
+/// The text that a command prints for programs. Bytes that are no UTF-8 become U+FFFD.
+template <class T>
+std::string printed(const T& value) {
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  return tree_of(value).dump(2, ' ', false, kReplace) + "\n";
 }
 
 }  // namespace noisemark::reports::json

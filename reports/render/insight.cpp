@@ -2,24 +2,51 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "reports/base/fields.h"
 #include "reports/base/file.h"
 #include "reports/base/input_file.h"
+#include "reports/base/json_reader.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/sealed_json.h"
+#include "reports/render/run_folder.h"
 
 namespace noisemark::reports {
+
+/// insight.json as a value.
+struct InsightFile {
+  std::string result_sha256;
+  std::string limit;
+  std::string since;
+};
+
+namespace json {
+
+constexpr Document kInsightDocument{"noisemark.insight", "1.0.0",
+                                    "Sentences of a report that its result alone cannot say."};
+constexpr Document kSuiteDocument{"noisemark.suite", "1",
+                                  "Several runs with a common report; the key `schema` is the "
+                                  "text in this heading."};
+
+template <>
+struct Fields<InsightFile> {
+  static constexpr About kAbout{"InsightFile", ""};
+  static constexpr std::tuple kAll{
+      field("result_sha256", &InsightFile::result_sha256,
+            "SHA-256 of the result.json of which the sentences are; of another they are not shown"),
+      field("limit", &InsightFile::limit, "what limits the speed, by a profile; empty: none"),
+      field("since", &InsightFile::since, "what changed since BASE; empty: nobody named one")};
+};
+
+}  // namespace json
+
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr json::Document kDocument{"noisemark.insight", "1.0.0",
-                                   "Sentences of a report that its result alone cannot say."};
-
 /// Names the way out too: the sentences can be found again.
 OrderedJson unseal(const std::string& text, const std::string& where) {
   try {
-    return unseal_json(text, kDocument, where);
+    return unseal_json(text, json::kInsightDocument, where);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}; without the file `noisemark report` finds its "
                                           "sentences again",
@@ -47,10 +74,10 @@ Insight read_insight(const fs::path& folder, const std::string& result_sha256,
   const fs::path file = folder / kInsightFile;
   const std::optional<std::string> text = read_addition(file, unread);
   if (!text) return {};
-  const OrderedJson json = unseal(*text, file.string());
-  const JsonFields fields(json, file.string());
-  const Insight insight{fields.text("limit"), fields.text("since")};
-  return fields.text("result_sha256") == result_sha256 ? insight : Insight{};
+  InsightFile noted;
+  json::Reader(file.string())
+      .members(unseal(*text, file.string()), noted, json::Path{}, {"schema", "checksum"});
+  return noted.result_sha256 == result_sha256 ? Insight{noted.limit, noted.since} : Insight{};
 }
 
 void write_insight(const fs::path& folder, const std::string& result_sha256,
@@ -61,9 +88,13 @@ void write_insight(const fs::path& folder, const std::string& result_sha256,
     fs::remove(file, ignored);
     return;
   }
-  const OrderedJson body{
-      {"result_sha256", result_sha256}, {"limit", insight.limit}, {"since", insight.since}};
-  write_file_atomically(file, sealed_json(kDocument, body));
+  const InsightFile noted{result_sha256, insight.limit, insight.since};
+  write_file_atomically(file, sealed_json(json::kInsightDocument, json::tree_of(noted)));
+}
+
+std::string folder_fields_markdown() {
+  return json::fields_markdown(json::kInsightDocument, json::shape_of<InsightFile>()) + "\n" +
+         json::fields_markdown(json::kSuiteDocument, json::shape_of<Suite>());
 }
 
 }  // namespace noisemark::reports

@@ -37,6 +37,9 @@ void write_run_folder(const std::filesystem::path& folder, const Result& result)
 /// Throws Error (cannot write).
 void write_result_alone(const std::filesystem::path& folder, const Result& result);
 
+/// The text of fields.md, which says what each key of insight.json and of suite.json is.
+[[nodiscard]] std::string folder_fields_markdown();
+
 /// The schema of suite.json, which it names in its first line.
 inline constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
 

@@ -524,7 +524,7 @@ const MetricRow* find_metric_row(std::string_view name) {
 }
 
 std::string spoken_value(const MetricRow& row, double value) {
-  // What a second makes has two decimals everywhere.
+  // A rate has two decimals on every page.
   return row.name == kRateMetric ? fmt::format("{} {}", format_per_s(value), row.unit)
                                  : format_quantity(value, row.unit);
 }

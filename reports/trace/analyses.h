@@ -135,4 +135,7 @@ struct QueueLengths {
 /// The same figures for programs, times as integers of microseconds.
 [[nodiscard]] std::string trace_json(const Trace& trace, const CriticalPath& path);
 
+/// The text of fields.md, which says what each key of trace_json() is.
+[[nodiscard]] std::string trace_fields_markdown();
+
 }  // namespace noisemark::reports

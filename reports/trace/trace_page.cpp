@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "reports/base/fields.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/trace/analyses.h"
@@ -225,62 +226,155 @@ std::string trace_markdown(const std::string& title, const Trace& trace, const C
   return finished_page(text + kDefinitions);
 }
 
+/// The document that `trace --json` prints.
+struct TraceFile {
+  struct Path {
+    std::string window;
+    int64_t us = 0;
+    int64_t nodes = 0;
+    int64_t edges = 0;
+    int64_t path_events = 0;
+    std::map<std::string, int64_t> by_kind_us;
+    std::map<std::string, double> what_if_us;
+  };
+  int64_t events = 0;
+  std::string left_out;
+  TraceBreakdown found;
+  std::map<std::string, int64_t> alone_us;
+  std::vector<LaunchRow> launches;
+  std::vector<QueueRow> queues;
+  Path path;
+};
+
+namespace json {
+
+constexpr Document kTraceDocument{"`noisemark trace --json`", "",
+                                  "Where the time of a profiler's trace went."};
+
+template <>
+struct Fields<StreamIdle> {
+  static constexpr About kAbout{"StreamIdle", "Why a stream had nothing to do."};
+  static constexpr std::tuple kAll{
+      field("stream", &StreamIdle::stream, "number of the stream"),
+      field("events", &StreamIdle::events, "events on it"),
+      field("idle_host_us", &StreamIdle::host_us,
+            "idle because the event was launched only after the one before it had ended"),
+      field("idle_kernel_us", &StreamIdle::kernel_us,
+            "idle for less than 30 us between events that were launched in time"),
+      field("idle_other_us", &StreamIdle::other_us, "idle for another reason")};
+};
+
+template <>
+struct Fields<LaunchRow> {
+  static constexpr About kAbout{"LaunchRow", "The calls of one name and what they launched."};
+  static constexpr std::tuple kAll{
+      field("call", &LaunchRow::call, "name of the calls"),
+      field("calls", &LaunchRow::calls, "number of the calls"),
+      field("launched", &LaunchRow::launched, "kernels, copies and fills"),
+      field("host_us", &LaunchRow::host_us, "time in the calls"),
+      field("device_us", &LaunchRow::device_us, "time in what they launched"),
+      field("delay_us", &LaunchRow::delay_us,
+            "time from the ends of calls to the starts of what they launched"),
+      field("short", &LaunchRow::short_kernels, "launched work that took less than its call"),
+      field("long_calls", &LaunchRow::long_calls, "calls of more than 50 us"),
+      field("long_delays", &LaunchRow::long_delays, "delays of more than 100 us")};
+};
+
+template <>
+struct Fields<QueueRow> {
+  static constexpr About kAbout{"QueueRow",
+                                "Work that was launched on a stream and has not begun, after each "
+                                "launch and each begin."};
+  static constexpr std::tuple kAll{
+      field("stream", &QueueRow::stream, "number of the stream"),
+      field("changes", &QueueRow::changes, "launches and begins"),
+      field("mean", &QueueRow::mean, "mean length"),
+      field("sd", &QueueRow::sd, "sample standard deviation of the length"),
+      field("low", &QueueRow::low, "least length"),
+      field("quartile1", &QueueRow::quartile1, "first quartile"),
+      field("median", &QueueRow::median, "median length"),
+      field("quartile3", &QueueRow::quartile3, "third quartile"),
+      field("high", &QueueRow::high, "greatest length")};
+};
+
+template <>
+struct Fields<TraceFile::Path> {
+  using T = TraceFile::Path;
+  static constexpr About kAbout{"CriticalPath",
+                                "The chain of events that wait for one another and take longest."};
+  static constexpr std::tuple kAll{
+      field("window", &T::window, "annotation within which it was sought; empty: the whole trace"),
+      field("us", &T::us, "length of the path"),
+      field("nodes", &T::nodes, "starts and ends of events that wait or are waited for"),
+      field("edges", &T::edges, "waits between them"),
+      field("path_events", &T::path_events, "events on the path"),
+      field("by_kind_us", &T::by_kind_us, "time on the path by its place"),
+      field("what_if_us", &T::what_if_us, "the longest path's length after a change")
+          .left_out_if_empty()};
+};
+
+template <>
+struct Fields<TraceFile> {
+  using T = TraceFile;
+  static constexpr About kAbout{"TraceFile", ""};
+  static constexpr std::tuple kAll{
+      field("events", &T::events, "events that were read"),
+      field("left_out_from", &T::left_out,
+            "annotation from which on the host's events were left out; empty: none were"),
+      computed(
+          "total_us", +[](const T& file) { return file.found.total_us; },
+          "time from the device's first event to the end of its last"),
+      computed(
+          "idle_us", +[](const T& file) { return file.found.idle_us; },
+          "time in which no stream ran anything"),
+      computed(
+          "compute_us", +[](const T& file) { return file.found.compute_us; },
+          "time in which compute ran, whatever ran beside it"),
+      computed(
+          "other_us", +[](const T& file) { return file.found.other_us(); },
+          "time in which something but no compute ran"),
+      computed(
+          "hidden_communication_frac",
+          +[](const T& file) { return file.found.hidden_communication(); },
+          "communication that ran beside compute; 0 without communication"),
+      field("alone_us", &T::alone_us, "time in which exactly these kinds of work ran"),
+      computed(
+          "streams", +[](const T& file) { return file.found.streams; },
+          "by the number of the stream"),
+      field("launches", &T::launches, "by falling time on the device"),
+      field("queues", &T::queues, "by the number of the stream"),
+      field("critical_path", &T::path, "the longest chain of waits")};
+};
+
+}  // namespace json
+
 std::string trace_json(const Trace& trace, const CriticalPath& path) {
-  using Json = nlohmann::ordered_json;
-  const TraceBreakdown found = breakdown_of(trace);
-  Json json{{"events", trace.events.size()},
-            {"left_out_from", trace.left_out},
-            {"total_us", found.total_us},
-            {"idle_us", found.idle_us},
-            {"compute_us", found.compute_us},
-            {"other_us", found.other_us()},
-            {"hidden_communication_frac", found.hidden_communication()}};
   constexpr const char* kAlone[] = {"compute",  "communication",  "compute_communication",
                                     "memory",   "compute_memory", "communication_memory",
                                     "all_three"};
-  for (size_t i = 0; i < std::size(kAlone); ++i)
-    json["alone_us"][kAlone[i]] = found.alone_us[i + 1];
-  json["streams"] = json["launches"] = json["queues"] = Json::array();
-  for (const StreamIdle& row : found.streams) {
-    json["streams"].push_back({{"stream", row.stream},
-                               {"events", row.events},
-                               {"idle_host_us", row.host_us},
-                               {"idle_kernel_us", row.kernel_us},
-                               {"idle_other_us", row.other_us}});
+  TraceFile file;
+  file.events = static_cast<int64_t>(trace.events.size());
+  file.left_out = trace.left_out;
+  file.found = breakdown_of(trace);
+  file.launches = launches_of(trace);
+  file.queues = queues_of(trace);
+  file.path.window = path.window;
+  file.path.us = path.us;
+  file.path.nodes = static_cast<int64_t>(path.nodes);
+  file.path.edges = static_cast<int64_t>(path.edges);
+  file.path.path_events = static_cast<int64_t>(path.path_events);
+  for (size_t i = 0; i < std::size(kAlone); ++i) {
+    file.alone_us[kAlone[i]] = file.found.alone_us[i + 1];
   }
-  for (const LaunchRow& row : launches_of(trace)) {
-    json["launches"].push_back({{"call", row.call},
-                                {"calls", row.calls},
-                                {"launched", row.launched},
-                                {"host_us", row.host_us},
-                                {"device_us", row.device_us},
-                                {"delay_us", row.delay_us},
-                                {"short", row.short_kernels},
-                                {"long_calls", row.long_calls},
-                                {"long_delays", row.long_delays}});
-  }
-  for (const QueueRow& row : queues_of(trace)) {
-    json["queues"].push_back({{"stream", row.stream},
-                              {"changes", row.changes},
-                              {"mean", row.mean},
-                              {"sd", row.sd},
-                              {"low", row.low},
-                              {"quartile1", row.quartile1},
-                              {"median", row.median},
-                              {"quartile3", row.quartile3},
-                              {"high", row.high}});
-  }
-  Json& critical = json["critical_path"];
-  critical = {{"window", path.window},
-              {"us", path.us},
-              {"nodes", path.nodes},
-              {"edges", path.edges},
-              {"path_events", path.path_events}};
   for (size_t i = 0; i < kEdgeWords.size(); ++i) {
-    critical["by_kind_us"][kEdgeWords.at(i)] = path.by_kind_us.at(i);
+    file.path.by_kind_us[kEdgeWords.at(i)] = path.by_kind_us.at(i);
   }
-  for (const auto& [change, us] : path.what_if) critical["what_if_us"][change] = us;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (const auto& [change, us] : path.what_if) file.path.what_if_us[change] = us;
+  return json::printed(file);
+}
+
+std::string trace_fields_markdown() {
+  return json::fields_markdown(json::kTraceDocument, json::shape_of<TraceFile>());
 }
 
 }  // namespace noisemark::reports

@@ -150,5 +150,7 @@ struct Command {
 /// Lists the same for programs, with the resolved canonical definitions, their hashes and whether
 /// `lock` holds them.
 [[nodiscard]] std::string list_json(const Lock& lock = shipped_lock());
+/// The text of fields.md: the keys of what `list`, `env`, `doctor` and `pace` print for programs.
+[[nodiscard]] std::string printed_fields_markdown();
 
 }  // namespace noisemark::suite

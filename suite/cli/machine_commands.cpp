@@ -4,20 +4,129 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "baselines/baseline.h"
 #include "memopt/modes/mode.h"
 #include "memopt/modes/mode_grammar.h"
+#include "reports/base/fields.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
+#include "reports/base/json_writer.h"
 #include "suite/cli/arguments.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
 #include "suite/environment/doctor.h"
 #include "suite/environment/environment.h"
+#include "suite/run/run.h"
 #include "suite/selftest/selftest.h"
+
+namespace noisemark::suite {
+
+/// The document that `list --json` prints.
+struct Listing {
+  struct SuiteRow {
+    std::string name;
+    std::string summary;
+    std::vector<std::string> runs;
+  };
+  struct ScaleRow {
+    reports::json::Tree definition;
+    std::string definition_sha256;
+    bool locked = false;
+    std::vector<std::string> modes;
+  };
+  struct BenchmarkRow {
+    std::string id;
+    std::string title;
+    std::string why;
+    std::map<std::string, ScaleRow> scales;
+  };
+  struct ModeRow {
+    std::string name;
+    std::string summary;
+    bool lossless = false;
+  };
+  struct BaselineRow {
+    std::string name;
+    std::string summary;
+  };
+  std::vector<SuiteRow> suites;
+  std::vector<BenchmarkRow> benchmarks;
+  std::vector<ModeRow> modes;
+  std::vector<BaselineRow> baselines;
+};
+
+}  // namespace noisemark::suite
+
+namespace noisemark::reports::json {
+
+constexpr Document kListDocument{"`noisemark list --json`", "", "Everything that can be run."};
+
+template <>
+struct Fields<suite::Listing::SuiteRow> {
+  using T = suite::Listing::SuiteRow;
+  static constexpr About kAbout{"Suite", "Several benchmarks that run one after another."};
+  static constexpr std::tuple kAll{field("name", &T::name, "what `run` takes"),
+                                   field("summary", &T::summary, "what it is for"),
+                                   field("runs", &T::runs, "its benchmarks with their scale")};
+};
+
+template <>
+struct Fields<suite::Listing::ScaleRow> {
+  using T = suite::Listing::ScaleRow;
+  static constexpr About kAbout{"Scale", "A benchmark at one of its two sizes."};
+  static constexpr std::tuple kAll{
+      field("definition", &T::definition,
+            "resolved definition; suite/benchmarks/README.md explains its keys"),
+      field("definition_sha256", &T::definition_sha256, "SHA-256 of its canonical text"),
+      field("locked", &T::locked, "LOCK has this definition; else a run of it is custom"),
+      field("modes", &T::modes, "memory modes under which suites run it")};
+};
+
+template <>
+struct Fields<suite::Listing::BenchmarkRow> {
+  using T = suite::Listing::BenchmarkRow;
+  static constexpr About kAbout{"Benchmark", "A shipped definition."};
+  static constexpr std::tuple kAll{field("id", &T::id, "what commands take"),
+                                   field("title", &T::title, "heading of reports"),
+                                   field("why", &T::why, "what it is for"),
+                                   field("scales", &T::scales, "by \"cpu\" and \"gpu\"")};
+};
+
+template <>
+struct Fields<suite::Listing::ModeRow> {
+  using T = suite::Listing::ModeRow;
+  static constexpr About kAbout{"Mode", "A memory mode, or a word of which modes are made."};
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "what --mode takes"), field("summary", &T::summary, "what it does"),
+      field("lossless", &T::lossless, "gradients have the bits that they have under none")};
+};
+
+template <>
+struct Fields<suite::Listing::BaselineRow> {
+  using T = suite::Listing::BaselineRow;
+  static constexpr About kAbout{"Baseline", "A way in which operators are executed."};
+  static constexpr std::tuple kAll{field("name", &T::name, "what --baseline takes"),
+                                   field("summary", &T::summary, "what it does")};
+};
+
+template <>
+struct Fields<suite::Listing> {
+  using T = suite::Listing;
+  static constexpr About kAbout{"Listing", ""};
+  static constexpr std::tuple kAll{field("suites", &T::suites, "in the order of their size"),
+                                   field("benchmarks", &T::benchmarks, "in the order of suites"),
+                                   field("modes", &T::modes, "one part of a mode each"),
+                                   field("baselines", &T::baselines, "joined by + in this order")};
+};
+
+}  // namespace noisemark::reports::json
 
 namespace noisemark::suite {
 namespace {
@@ -63,8 +172,6 @@ Answer test_itself(const CommandLine& line) {
 }
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 template <class Items, class Format>
 std::string words_of(const Items& items, Format format) {
@@ -112,23 +219,21 @@ std::string modes_text() {
   return text;
 }
 
-Json scale_json(const Lock& lock, std::string_view id, std::string_view scale) {
+Listing::ScaleRow scale_row(const Lock& lock, std::string_view id, std::string_view scale) {
   const Definition definition = load_definition(id, scale);
-  Json json;
-  json["definition"] = Json::parse(canonical_json(definition));
-  json["definition_sha256"] = definition_sha256(definition);
-  json["locked"] = is_locked(lock, definition);
-  json["modes"] = memopt::modes_meant_by(definition.modes);
-  return json;
+  return {{canonical_json(definition)},
+          definition_sha256(definition),
+          is_locked(lock, definition),
+          memopt::modes_meant_by(definition.modes)};
 }
 
-Json benchmark_json(const Lock& lock, std::string_view id) {
+Listing::BenchmarkRow benchmark_row(const Lock& lock, std::string_view id) {
   const Definition definition = load_definition(id, "cpu");
-  Json json{{"id", id}, {"title", definition.title}, {"why", definition.why}};
+  Listing::BenchmarkRow row{std::string(id), definition.title, definition.why, {}};
   for (const std::string_view scale : kScales) {
-    json["scales"][std::string(scale)] = scale_json(lock, id, scale);
+    row.scales[std::string(scale)] = scale_row(lock, id, scale);
   }
-  return json;
+  return row;
 }
 
 }  // namespace
@@ -151,27 +256,30 @@ std::string list_text(const Lock& lock) {
 }
 
 std::string list_json(const Lock& lock) {
-  Json json;
-  json["suites"] = Json::array();
+  Listing all;
   for (const Suite& suite : suites()) {
-    Json runs = Json::array();
-    for (const SuiteEntry& entry : suite.entries) runs.push_back(entry.benchmark);
-    json["suites"].push_back({{"name", suite.name}, {"summary", suite.summary}, {"runs", runs}});
+    all.suites.push_back({std::string(suite.name), std::string(suite.summary), {}});
+    for (const SuiteEntry& entry : suite.entries) {
+      all.suites.back().runs.emplace_back(entry.benchmark);
+    }
   }
-  json["benchmarks"] = Json::array();
   for (const BenchmarkFile& file : benchmark_files()) {
-    json["benchmarks"].push_back(benchmark_json(lock, file.id));
+    all.benchmarks.push_back(benchmark_row(lock, file.id));
   }
-  json["modes"] = Json::array();
   for (const memopt::ModeEntry& mode : memopt::modes()) {
-    json["modes"].push_back(
-        {{"name", mode.name}, {"summary", mode.summary}, {"lossless", mode.lossless}});
+    all.modes.push_back({std::string(mode.name), std::string(mode.summary), mode.lossless});
   }
-  json["baselines"] = Json::array();
   for (const baselines::BaselineEntry& baseline : baselines::baselines()) {
-    json["baselines"].push_back({{"name", baseline.name}, {"summary", baseline.summary}});
+    all.baselines.push_back({std::string(baseline.name), std::string(baseline.summary)});
   }
-  return json.dump(2) + "\n";
+  return reports::json::printed(all);
+}
+
+std::string printed_fields_markdown() {
+  namespace json = reports::json;
+  return json::fields_markdown(json::kListDocument, json::shape_of<Listing>()) + "\n" +
+         machine_fields_markdown() + "\n" + doctor_fields_markdown() + "\n" +
+         pace_fields_markdown();
 }
 
 }  // namespace noisemark::suite

@@ -3,13 +3,43 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <array>
 #include <optional>
-#include <stdexcept>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
+#include "reports/base/fields.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/surroundings.h"
+
+namespace noisemark::reports::json {
+
+template <>
+inline constexpr std::array kNames<suite::Health>{
+    std::pair{suite::Health::kFine, std::string_view{"fine"}},
+    std::pair{suite::Health::kDisturbs, std::string_view{"disturbs"}},
+    std::pair{suite::Health::kMissing, std::string_view{"missing"}}};
+
+constexpr Document kDoctorDocument{
+    "`noisemark doctor --json`", "",
+    "A list of what a result can or cannot name here, and of what disturbs timing."};
+
+template <>
+struct Fields<suite::Diagnosis> {
+  using T = suite::Diagnosis;
+  static constexpr About kAbout{"Diagnosis", ""};
+  static constexpr std::tuple kAll{
+      field("what", &T::what, "what was looked at"),
+      field("health", &T::health,
+            "fine; known, but it makes times or results harder to repeat; or not to be known here"),
+      field("found", &T::found, "its value, or why there is none"),
+      field("to_do", &T::to_do, "one sentence; empty where nothing can or need be done")};
+};
+
+}  // namespace noisemark::reports::json
 
 namespace noisemark::suite {
 namespace {
@@ -291,18 +321,6 @@ Diagnosis packages(const Surroundings& around) {
           "Results name LibTorch and the compiler still; use the container for the rest."};
 }
 
-std::string_view health_word(Health health) {
-  switch (health) {
-    case Health::kFine:
-      return "fine";
-    case Health::kDisturbs:
-      return "disturbs";
-    case Health::kMissing:
-      return "missing";
-  }
-  throw std::logic_error("a health that is none");
-}
-
 }  // namespace
 
 Diagnoses diagnose(const Machine& machine, const Surroundings& around) {
@@ -325,7 +343,7 @@ Diagnoses diagnose(const Machine& machine, const Surroundings& around) {
 std::string doctor_text(const Diagnoses& diagnoses) {
   std::string text;
   for (const Diagnosis& one : diagnoses) {
-    text += fmt::format("{:<10}{}: {}\n", health_word(one.health), one.what, one.found);
+    text += fmt::format("{:<10}{}: {}\n", reports::json::name_of(one.health), one.what, one.found);
     if (!one.to_do.empty()) text += fmt::format("{:<10}{}\n", "", one.to_do);
   }
   const auto count = [&](Health health) {
@@ -337,14 +355,12 @@ std::string doctor_text(const Diagnoses& diagnoses) {
 }
 
 std::string doctor_json(const Diagnoses& diagnoses) {
-  auto json = nlohmann::ordered_json::array();
-  for (const Diagnosis& one : diagnoses) {
-    json.push_back({{"what", one.what},
-                    {"health", health_word(one.health)},
-                    {"found", one.found},
-                    {"to_do", one.to_do}});
-  }
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return reports::json::printed(diagnoses);
+}
+
+std::string doctor_fields_markdown() {
+  return reports::json::fields_markdown(reports::json::kDoctorDocument,
+                                        reports::json::shape_of<Diagnosis>());
 }
 
 }  // namespace noisemark::suite

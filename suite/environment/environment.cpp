@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/fields.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
 #include "reports/result/environment_changes.h"
 #include "suite/environment/graphics.h"
@@ -109,20 +111,14 @@ Strings build_strings(const BuildInfo& info) {
   return result;
 }
 
-// Sections in the order people read them.
-std::vector<std::pair<std::string, Strings>> groups_of(const Machine& machine) {
+Strings source_of(const Machine& machine) {
   Strings source{{"binary_sha256", machine.binary_sha256}};
   if (!machine.git_commit.empty()) {
     source["git_commit"] = machine.git_commit;
     source["git_dirty"] = machine.git_dirty ? "true" : "false";
   }
   if (!machine.git_diff_sha256.empty()) source["git_diff_sha256"] = machine.git_diff_sha256;
-  return {{"hardware", machine.hardware},
-          {"software", machine.software},
-          {"source", source},
-          {"build", machine.build},
-          {"container", machine.container},
-          {"environment", machine.environment}};
+  return source;
 }
 
 /// Treats "gpu" apart, whose letters are nearest to "cpu".
@@ -224,20 +220,51 @@ void describe_machine(const c10::Device& device, reports::Result& result) {
   provenance.container = machine.container;
 }
 
+}  // namespace noisemark::suite
+
+namespace noisemark::reports::json {
+
+constexpr Document kMachineDocument{"`noisemark env --json`", "",
+                                    "The hardware and software that a result would name."};
+
+/// The sections are in the order in which people read them.
+template <>
+struct Fields<suite::Machine> {
+  using T = suite::Machine;
+  static constexpr About kAbout{"Machine", ""};
+  static constexpr std::tuple kAll{
+      field("hardware", &T::hardware, "must agree before results are compared"),
+      field("software", &T::software, "likewise"),
+      computed("source", &suite::source_of, "digest of this program, and commit of its sources"),
+      field("build", &T::build, "version, compiler and flags of this program"),
+      field("container", &T::container, "empty outside of one"),
+      field("environment", &T::environment, "the rest: kernel, governor, packages, variables")};
+};
+
+}  // namespace noisemark::reports::json
+
+namespace noisemark::suite {
+
 std::string machine_text(const Machine& machine) {
   std::string text;
-  for (const auto& [title, strings] : groups_of(machine)) {
+  const nlohmann::ordered_json sections = reports::json::tree_of(machine);
+  for (const auto& [title, strings] : sections.items()) {
     if (strings.empty()) continue;
     text += fmt::format("{}{}\n", text.empty() ? "" : "\n", title);
-    for (const auto& [key, value] : strings) text += fmt::format("  {:<28} {}\n", key, value);
+    for (const auto& [key, value] : strings.items()) {
+      text += fmt::format("  {:<28} {}\n", key, value.get_ref<const std::string&>());
+    }
   }
   return text;
 }
 
 std::string machine_json(const Machine& machine) {
-  nlohmann::ordered_json json;
-  for (const auto& [title, strings] : groups_of(machine)) json[title] = strings;
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return reports::json::printed(machine);
+}
+
+std::string machine_fields_markdown() {
+  return reports::json::fields_markdown(reports::json::kMachineDocument,
+                                        reports::json::shape_of<Machine>());
 }
 
 namespace {

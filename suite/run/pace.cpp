@@ -6,7 +6,11 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <vector>
 
+#include "reports/base/fields.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/streams.h"
 #include "reports/compare/sides.h"
 #include "reports/result/result_fields.h"
@@ -15,6 +19,46 @@
 #include "suite/probes/phase_timer.h"
 #include "suite/run/passes/session.h"
 #include "suite/run/spec/plan.h"
+
+namespace noisemark::suite {
+
+/// The first line that `pace` prints.
+struct PaceReady {
+  bool ready = true;
+  std::string benchmark;
+  std::string variant;
+  int64_t threads = 0;
+  int64_t batch = 0;
+  int64_t parameters = 0;
+  reports::Strings identity;
+  reports::Strings about;
+};
+
+}  // namespace noisemark::suite
+
+namespace noisemark::reports::json {
+
+constexpr Document kPaceDocument{"the first line of `noisemark pace`", "",
+                                 "The session, once it is ready."};
+constexpr Document kTurnDocument{"every further line of `noisemark pace`", "",
+                                 "The samples of the turn that was asked for."};
+
+template <>
+struct Fields<suite::PaceReady> {
+  using T = suite::PaceReady;
+  static constexpr About kAbout{"PaceReady", ""};
+  static constexpr std::tuple kAll{
+      field("ready", &T::ready, "always true"),
+      field("benchmark", &T::benchmark, "\"gmm16-ho@cpu\""),
+      field("variant", &T::variant, "\"none-plain-fp32\""),
+      field("threads", &T::threads, "threads of LibTorch"),
+      field("batch", &T::batch, "images of a step"),
+      field("parameters", &T::parameters, "trainable parameters"),
+      field("identity", &T::identity, "what another build must agree in to do the same work"),
+      field("about", &T::about, "what may differ: commit, digest of the program, software")};
+};
+
+}  // namespace noisemark::reports::json
 
 namespace noisemark::suite {
 namespace {
@@ -62,7 +106,7 @@ int64_t parameters_of(const Trainer& trainer) {
 }
 
 /// The first answer.
-Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer& trainer) {
+PaceReady ready(const PlannedRun& plan, const SessionOptions& options, const Trainer& trainer) {
   reports::Result result;
   result.identity = identity_of(plan, *options.dataset);
   describe_machine(plan.spec.device, result);
@@ -71,14 +115,13 @@ Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer&
   result.protocol.loader_threads = options.loader_threads;
   result.provenance.data = options.dataset->files();
   result.provenance.init_weights_sha256 = tensors_sha256(trainer.weights());
-  return {{"ready", true},
-          {"benchmark", plan.id},
-          {"variant", variant_label(plan.spec)},
-          {"threads", plan.spec.threads},
-          {"batch", plan.spec.definition.train.batch},
-          {"parameters", parameters_of(trainer)},
-          {"identity", reports::same_work(result)},
-          {"about", reports::about_build(result)}};
+  return {.benchmark = plan.id,
+          .variant = variant_label(plan.spec),
+          .threads = plan.spec.threads,
+          .batch = plan.spec.definition.train.batch,
+          .parameters = parameters_of(trainer),
+          .identity = reports::same_work(result),
+          .about = reports::about_build(result)};
 }
 
 }  // namespace
@@ -96,13 +139,21 @@ ExitCode pace(const RunOptions& options) {
   session_of.spec.definition.train.steps = std::numeric_limits<int32_t>::max();
   session_of.timed = true;
   const Session session = make_session(session_of);
-  answer(ready(plan, session_of, *session.trainer));
+  answer(reports::json::tree_of(ready(plan, session_of, *session.trainer)));
   for (std::string line; std::getline(std::cin, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (line == "quit") break;
     answer(take_turn(*session.trainer, parse_turn(line), plan.spec.device, options.slow_down_frac));
   }
   return ExitCode::kPass;
+}
+
+std::string pace_fields_markdown() {
+  namespace json = reports::json;
+  json::Shape turn = json::shape_of<reports::Samples>();
+  for (json::Shape::Member& member : turn.members) member.rule.left_out_if_empty = true;
+  return json::fields_markdown(json::kPaceDocument, json::shape_of<PaceReady>()) + "\n" +
+         json::fields_markdown(json::kTurnDocument, turn);
 }
 
 }  // namespace noisemark::suite

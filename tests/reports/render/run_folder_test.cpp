@@ -23,6 +23,7 @@
 #include "reports/render/check.h"
 #include "reports/render/plot.h"
 #include "reports/render/table.h"
+#include "tests/reports/golden_file.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -177,6 +178,11 @@ TEST_F(WriteReport, draws_only_what_there_are_samples_for) {
   const Plots plots = write_plots(folder_, only_evaluations);
   EXPECT_TRUE(plots.links.size() == 1 || plots.left_out == "gnuplot is not installed")
       << plots.left_out;
+}
+
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_test
+TEST(FolderOfARun, has_a_page_of_the_fields_of_its_files) {
+  test::expect_golden(fs::path(NOISEMARK_RENDER_ROOM) / "fields.md", folder_fields_markdown());
 }
 
 TEST(MemoryPlot, gives_every_owner_of_memory_a_colour_of_its_own) {

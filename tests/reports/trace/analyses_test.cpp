@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 
 #include "reports/base/error.h"
 #include "reports/trace/analyses.h"
+#include "tests/reports/golden_file.h"
 #include "tests/reports/trace/written.h"
 
 namespace noisemark::reports::test {
@@ -170,6 +172,12 @@ TEST(TracePage, begins_with_where_the_time_went) {
   }
   const std::string json = trace_json(trace, critical_path_of(trace, {}, ""));
   EXPECT_NE(json.find(R"("idle_us": 60)"), std::string::npos) << json;
+}
+
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_trace_test
+TEST(TracePage, has_a_page_of_the_fields_of_its_json) {
+  test::expect_golden(std::filesystem::path(NOISEMARK_TRACE_ROOM) / "fields.md",
+                      trace_fields_markdown());
 }
 
 TEST(TracePage, summarises_a_trace_without_a_device) {

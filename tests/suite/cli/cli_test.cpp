@@ -17,6 +17,7 @@
 #include "suite/cli/commands.h"
 #include "suite/config/catalogue.h"
 #include "suite/environment/environment.h"
+#include "tests/reports/golden_file.h"
 #include "tests/reports/sample_result.h"
 #include "tests/suite/process.h"
 
@@ -323,6 +324,12 @@ TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
       EXPECT_EQ(at_scale["definition"]["benchmark"]["scale"], scale);
     }
   }
+}
+
+// If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/suite_cli_test
+// --gtest_filter='*a_page_of_its_own'
+TEST(CommandLine, what_programs_read_of_it_has_a_page_of_its_own) {
+  reports::test::expect_golden(NOISEMARK_SOURCE "/suite/cli/fields.md", printed_fields_markdown());
 }
 
 TEST(CommandLine, list_names_everything) {
