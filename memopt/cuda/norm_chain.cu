@@ -20,17 +20,9 @@ constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 1 << 16;
 constexpr int kWide = 4;
 
-__device__ bool fuses_shift(NormForm form) {
-  return form == NormForm::kFused || form == NormForm::kFusedShift;
-}
-
-__device__ bool fuses_value(NormForm form) {
-  return form == NormForm::kFused || form == NormForm::kFusedValue;
-}
-
 __device__ float normalize(NormForm form, float x, float scale, float shift) {
   if (form == NormForm::kWithoutAffine) return (x - shift) * scale;
-  if (fuses_value(form)) return __fmaf_rn(x, scale, shift);
+  if (fuses_value(form)) return fused(x, scale, shift);
   return x * scale + shift;
 }
 
@@ -42,23 +34,10 @@ __device__ float activate(Activation activation, float x) {
 }
 
 __global__ void prepare(NormChain job) {
-  const int64_t width = job.channels / job.groups;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        i < job.samples * job.channels; i += step) {
-    const int64_t c = i % job.channels;
-    const int64_t statistic = i / job.channels * job.groups + c / width;
-    const float mean = job.mean[statistic];
-    const float rstd = job.rstd[statistic];
-    if (job.form == NormForm::kWithoutAffine) {
-      job.scale[i] = rstd;
-      job.shift[i] = mean;
-      continue;
-    }
-    const float scale = rstd * (job.weight == nullptr ? 1.0f : job.weight[c]);
-    const float bias = job.bias == nullptr ? 0.0f : job.bias[c];
-    job.scale[i] = scale;
-    job.shift[i] = fuses_shift(job.form) ? __fmaf_rn(-scale, mean, bias) : -scale * mean + bias;
+    prepare_channel(job, i);
   }
 }
 

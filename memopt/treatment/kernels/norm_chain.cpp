@@ -59,39 +59,15 @@ NOISEMARK_INLINE float activate(float x) {
   return x;
 }
 
-constexpr bool fuses_shift(NormForm form) {
-  return form == NormForm::kFused || form == NormForm::kFusedShift;
-}
-
-constexpr bool fuses_value(NormForm form) {
-  return form == NormForm::kFused || form == NormForm::kFusedValue;
-}
-
 template <NormForm form>
 NOISEMARK_INLINE float normalize(float x, float scale, float shift) {
   if constexpr (form == NormForm::kWithoutAffine) return (x - shift) * scale;
-  if constexpr (fuses_value(form)) return __builtin_fmaf(x, scale, shift);
+  if constexpr (fuses_value(form)) return fused(x, scale, shift);
   return x * scale + shift;
 }
 
 void prepare(const NormChain& job) {
-  const int64_t width = job.channels / job.groups;
-  for (int64_t i = 0; i < job.samples * job.channels; ++i) {
-    const int64_t c = i % job.channels;
-    const int64_t statistic = i / job.channels * job.groups + c / width;
-    const float mean = job.mean[statistic];
-    const float rstd = job.rstd[statistic];
-    if (job.form == NormForm::kWithoutAffine) {
-      job.scale[i] = rstd;
-      job.shift[i] = mean;
-      continue;
-    }
-    const float scale = rstd * (job.weight == nullptr ? 1 : job.weight[c]);
-    const float bias = job.bias == nullptr ? 0 : job.bias[c];
-    job.scale[i] = scale;
-    job.shift[i] =
-        fuses_shift(job.form) ? __builtin_fmaf(-scale, mean, bias) : -scale * mean + bias;
-  }
+  for (int64_t i = 0; i < job.samples * job.channels; ++i) prepare_channel(job, i);
 }
 
 /// All of a row with the same scale and shift.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "memopt/codecs/arithmetic/bits.h"
 #include "memopt/device/cpu_level.h"
 
 /// Group norm from its saved statistics, an activation and a mask in one pass over plain memory, no
@@ -52,6 +53,40 @@ struct NormChain {
     return samples * (channels_last ? pixels : channels);
   }
 };
+
+NOISEMARK_SHARED constexpr bool fuses_shift(NormForm form) {
+  return form == NormForm::kFused || form == NormForm::kFusedShift;
+}
+
+NOISEMARK_SHARED constexpr bool fuses_value(NormForm form) {
+  return form == NormForm::kFused || form == NormForm::kFusedValue;
+}
+
+/// a * b + c, rounded once.
+NOISEMARK_SHARED float fused(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
+/// Fills scale and shift of channel i % channels of sample i / channels.
+NOISEMARK_SHARED void prepare_channel(const NormChain& job, int64_t i) {
+  const int64_t c = i % job.channels;
+  const int64_t statistic = i / job.channels * job.groups + c / (job.channels / job.groups);
+  const float mean = job.mean[statistic];
+  const float rstd = job.rstd[statistic];
+  if (job.form == NormForm::kWithoutAffine) {
+    job.scale[i] = rstd;
+    job.shift[i] = mean;
+    return;
+  }
+  const float scale = rstd * (job.weight == nullptr ? 1.0F : job.weight[c]);
+  const float bias = job.bias == nullptr ? 0.0F : job.bias[c];
+  job.scale[i] = scale;
+  job.shift[i] = fuses_shift(job.form) ? fused(-scale, mean, bias) : -scale * mean + bias;
+}
 
 struct NormChainKernels {
   /// Fills scale and shift.
