@@ -128,7 +128,7 @@ class ReducedCodec final : public Codec {
   bool lossless() const override { return false; }
   std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& /*key*/) const override {
     const std::optional<Real> real = codecs::real_of(x.scalar_type());
-    if (!real || !gains(x)) return std::nullopt;
+    if (!real || !codecs::gains(form_, *real)) return std::nullopt;
     std::optional<Encoded> encoded = codecs::encode_fields(x, job_of(*real));
     if (encoded && codecs::refuses(values_, encoded->parts.back())) return std::nullopt;
     return encoded;
@@ -146,11 +146,6 @@ class ReducedCodec final : public Codec {
     job.form = form_;
     job.real = real;
     return job;
-  }
-
-  /// Returns whether a word holds more codes than elements.
-  [[nodiscard]] bool gains(const at::Tensor& x) const {
-    return 32 / codecs::bits_of(form_) > static_cast<int>(4 / x.element_size());
   }
 
   std::string name_;

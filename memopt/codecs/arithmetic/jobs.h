@@ -18,7 +18,7 @@ enum class FieldForm : uint8_t {
   kTwoValues16,  ///< elements of 16 bits
   kTwoValues32,
   kPositive,
-  kReduced16,  ///< for Real::kFloat32 only
+  kReduced16,
   kReduced10,
   kReduced8,
   kPoolPosition,
@@ -105,6 +105,10 @@ constexpr int bits_of(FieldForm form) {
   }
   return 0;
 }
+/// Returns whether a word holds more codes of the form than elements; a job of a reduced form must.
+constexpr bool gains(FieldForm form, Real real) {
+  return 32 / bits_of(form) > (real == Real::kFloat32 ? 1 : 2);
+}
 constexpr int64_t elements_per_block(FieldForm form) {
   return kLanes * (32 / bits_of(form));
 }
@@ -119,7 +123,11 @@ struct TypeOf {
 
 template <typename Format, bool kFinite, typename Body>
 void with_reduced_op(Real real, const Body& body) {
-  with_real(real, [&](auto type) { body(TypeOf<Reduced<Format, decltype(type), kFinite>>{}); });
+  if constexpr (32 / Format::kBits > 2) {
+    with_real(real, [&](auto type) { body(TypeOf<Reduced<Format, decltype(type), kFinite>>{}); });
+  } else {
+    body(TypeOf<Reduced<Format, Float32, kFinite>>{});
+  }
 }
 
 /// Calls `body` with TypeOf the form's code, so that no loop asks for it. kFinite: all elements
@@ -140,7 +148,7 @@ void with_field_op(FieldForm form, Real real, const Body& body) {
     case FieldForm::kPositive:
       return with_real(real, [&](auto type) { body(TypeOf<Positive<decltype(type)>>{}); });
     case FieldForm::kReduced16:
-      return body(TypeOf<Reduced<SmallFloat<5, 10>, Float32, kFinite>>{});
+      return with_reduced_op<SmallFloat<5, 10>, kFinite>(real, body);
     case FieldForm::kReduced10:
       return with_reduced_op<SmallFloat<5, 4>, kFinite>(real, body);
     case FieldForm::kReduced8:
