@@ -34,12 +34,18 @@ class Unpacked {
     fill();
   }
 
-  // RapidJSON's names.
-  [[nodiscard]] Ch Peek() const { return at_ < size_ ? buffer_[at_] : '\0'; }
+  // RapidJSON's names. Behind the last byte of the buffer there is a zero.
+  [[nodiscard]] Ch Peek() const { return buffer_[at_]; }
   Ch Take() {
-    const Ch taken = Peek();
+    const Ch taken = buffer_[at_];
     if (at_ < size_ && ++at_ == size_) fill();
     return taken;
+  }
+  void skip_whitespace() {
+    const auto is_white = [](Ch c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+    while (is_white(buffer_[at_])) {
+      if (++at_ == size_) fill();
+    }
   }
   [[nodiscard]] size_t Tell() const { return before_ + at_; }
   [[nodiscard]] bool at_end() const { return size_ == 0; }
@@ -54,7 +60,7 @@ class Unpacked {
   void fill() {
     before_ += size_;
     at_ = 0;
-    const int count = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
+    const int count = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(kBufferBytes));
     int fault = Z_OK;
     const int cause = errno;
     const char* words = gzerror(file_.get(), &fault);
@@ -64,6 +70,7 @@ class Unpacked {
       throw bad_input(where_, fmt::format("byte {} of what is packed", before_), found, kAccepted);
     }
     size_ = static_cast<size_t>(count);
+    buffer_[size_] = '\0';
   }
 
   struct Close {
@@ -71,11 +78,28 @@ class Unpacked {
   };
   std::string where_;
   std::unique_ptr<gzFile_s, Close> file_;
-  std::vector<Ch> buffer_ = std::vector<Ch>(1 << 18);
+  static constexpr size_t kBufferBytes = 1 << 18;
+  std::vector<Ch> buffer_ = std::vector<Ch>(kBufferBytes + 1);
   size_t before_ = 0;
   size_t at_ = 0;
   size_t size_ = 0;
 };
+
+}  // namespace
+}  // namespace noisemark::reports
+
+namespace rapidjson {
+
+/// RapidJSON skips byte by byte in what is no memory of its own. Traces are mostly indented.
+template <>
+inline void SkipWhitespace(noisemark::reports::Unpacked& text) {
+  text.skip_whitespace();
+}
+
+}  // namespace rapidjson
+
+namespace noisemark::reports {
+namespace {
 
 struct CategoryRow {
   std::string_view name;
@@ -130,7 +154,7 @@ constexpr PartRow kArgumentParts[] = {{"stream", Part::kStream},
 template <size_t kCount>
 Part part_of(const PartRow (&rows)[kCount], std::string_view key) {
   for (const PartRow& row : rows) {
-    if (row.key == key) return row.part;
+    if (row.key.size() == key.size() && row.key[0] == key[0] && row.key == key) return row.part;
   }
   return Part::kNone;
 }
@@ -171,6 +195,20 @@ class Names {
   };
   std::vector<std::string> names_;
   std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>> numbers_;
+};
+
+/// Gives texts their numbers that are mostly the one before again.
+class RepeatedName {
+ public:
+  uint32_t number_of(std::string_view name, Names& names) {
+    if (number_ && name == name_) return *number_;
+    name_ = name;
+    return *(number_ = names.number_of(name));
+  }
+
+ private:
+  std::string name_;
+  std::optional<uint32_t> number_;
 };
 
 /// Takes what RapidJSON meets, and keeps the events that have a category and a duration.
@@ -326,11 +364,11 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
         break;
       case Part::kPid:
         if (!is_name) note_fault(text);
-        event_.pid = names_.number_of(text);
+        event_.pid = pid_.number_of(text, names_);
         break;
       case Part::kTid:
         if (!is_name) note_fault(text);
-        event_.tid = names_.number_of(text);
+        event_.tid = tid_.number_of(text, names_);
         break;
       case Part::kStream:
         take_integer(text, kind, event_.stream);
@@ -355,7 +393,7 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
 
   void begin_event() {
     event_ = TraceEvent();
-    event_.name = event_.pid = event_.tid = names_.number_of("");
+    event_.name = event_.pid = event_.tid = nameless_;
     wait_ = TraceWait();
     category_.clear();
     start_ = duration_ = Time();
@@ -424,6 +462,9 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
 
   std::string where_;
   Names names_;
+  const uint32_t nameless_ = names_.number_of("");
+  RepeatedName pid_;
+  RepeatedName tid_;
   Trace trace_;
   size_t events_ = 0;
   std::set<std::string> others_;
