@@ -98,6 +98,7 @@ void KeepingHooks::refuse(const std::string& what, const std::string& saver) con
 struct SavedTensorScope::Link {
   SavedTensorSink& sink;
   const std::shared_ptr<Link> outer;
+  const std::shared_ptr<int> of_pass;  ///< scopes of the sink's forward pass that are open
   bool ended = false;
 };
 
@@ -240,12 +241,13 @@ void require_saved_tensor_engine() {
 }
 
 SavedTensorScope::SavedTensorScope(SavedTensorSink& sink) {
-  const Link* scope = innermost_open();
-  while (scope != nullptr && (scope->ended || &scope->sink != &sink)) scope = scope->outer.get();
-  is_part_of_another_ = scope != nullptr;
-  if (!is_part_of_another_) sink.begin_forward();
-  link_ = std::make_shared<Link>(sink, innermost);
+  const Link* same = innermost_open();
+  while (same != nullptr && (same->ended || &same->sink != &sink)) same = same->outer.get();
+  if (same == nullptr) sink.begin_forward();
+  const auto of_pass = same == nullptr ? std::make_shared<int>(0) : same->of_pass;
+  link_ = std::make_shared<Link>(sink, innermost, of_pass);
   innermost = link_;
+  ++*of_pass;
 }
 
 SavedTensorScope::~SavedTensorScope() {
@@ -255,7 +257,7 @@ SavedTensorScope::~SavedTensorScope() {
   }
   link_->ended = true;
   static_cast<void>(innermost_open());  // lets go of it
-  if (!is_part_of_another_) link_->sink.end_forward();
+  if (--*link_->of_pass == 0) link_->sink.end_forward();
 }
 
 bool inside_scope() {

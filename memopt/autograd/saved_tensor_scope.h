@@ -102,8 +102,8 @@ void require_saved_tensor_engine();
 /// One forward pass: while alive, tensors that autograd saves on this thread are offered to `sink`
 /// (not owned). Nests: the innermost scope has the word. A scope inside of one of the same sink is
 /// part of its forward pass. Scopes may end in any order: the innermost that is left then has
-/// the word. One that ends on another thread than it began on ends the program with a sentence,
-/// since no error can leave it.
+/// the word, and the last of a forward pass ends it. One that ends on another thread than it began
+/// on ends the program with a sentence, since no error can leave it.
 class [[nodiscard]] SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorSink& sink);
@@ -116,7 +116,6 @@ class [[nodiscard]] SavedTensorScope {
 
  private:
   std::shared_ptr<Link> link_;
-  bool is_part_of_another_;
   std::thread::id thread_ = std::this_thread::get_id();
 };
 

@@ -98,7 +98,7 @@ void BudgetMode::attach(const ModelView& model) {
   planning_s_ = codec_measuring_s_ = apart_s_ = 0;
   failure_ = nullptr;
   kept_ = {};
-  in_step_ = in_scope_ = step_exceeded_ = step_uncertain_ = false;
+  in_step_ = step_exceeded_ = step_uncertain_ = false;
   passes_looked_at_ = 0;
   steps_ = followed_too_early_ = most_before_passes_bytes_ = 0;
   step_mark_.reset();
@@ -117,8 +117,9 @@ void BudgetMode::forget_plan() {
 
 /// A step that an error ended before end_step() is counted first.
 void BudgetMode::begin_step(int64_t step) {
-  if (in_scope_) {
-    throw std::logic_error(name() + ": begin_step() was called inside of a scope of the mode: " +
+  if (has_open_scope()) {
+    throw std::logic_error("mode " + name() +
+                           ": begin_step() was called inside of a scope of the mode: " +
                            "open a scope around each forward pass of a step");
   }
   if (in_step_) end_step();
@@ -145,7 +146,7 @@ void BudgetMode::begin_step(int64_t step) {
 void BudgetMode::begin_forward() {
   require_attached();
   if (!in_step_ && !is_rehearsing()) {
-    throw std::logic_error(name() + ": a forward pass begins outside of a step: call " +
+    throw std::logic_error("mode " + name() + ": a forward pass begins outside of a step: call " +
                            "begin_step() before its scope is opened");
   }
   if (step_mark_ != nullptr && !is_rehearsing()) {
@@ -159,22 +160,17 @@ void BudgetMode::begin_forward() {
         std::max(most_before_passes_bytes_, before_first_bytes_ + gradients);
   }
   PlannedMode::begin_forward();
-  in_scope_ = true;
-}
-
-void BudgetMode::end_forward() {
-  in_scope_ = false;
-  PlannedMode::end_forward();
 }
 
 void BudgetMode::end_step() {
-  in_step_ = false;
+  const bool in_step = std::exchange(in_step_, false);
   PlannedMode::end_step();
   if (step_mark_ != nullptr) step_high_bytes_ = std::max(step_high_bytes_, step_mark_->take());
   const int64_t high_bytes = step_high_bytes_;
   step_mark_.reset();
   step_exceeded_ = false;
   if (device().is_cpu()) look_at_gradient();
+  if (!in_step) return;
   if (passes_before_ < forwards_until_steady() || passes() == passes_before_) return;
   ++kept_.steps;
   const Excess excess = excess_of_step(high_bytes);
@@ -202,8 +198,7 @@ BudgetMode::Excess BudgetMode::excess_of_step(int64_t high_bytes) const {
   if (measured) reason = std::to_string(high_bytes) + " bytes were live at most; ";
   if (unplanned > 0) {
     reason += std::to_string(unplanned) + " forward passes followed no plan: ";
-    reason +=
-        now.missing_reason.empty() ? "they departed from the recorded ones" : now.missing_reason;
+    reason += reason_without_plan();
   } else if (needed_bytes_ > 0) {
     reason += "what its forward passes have become needs at least " +
               std::to_string(needed_bytes_) + " bytes";

@@ -64,7 +64,6 @@ class BudgetMode final : public PlannedMode {
   void attach(const ModelView& model) override;
   void begin_step(int64_t step) override;
   void begin_forward() override;
-  void end_forward() override;
   void end_step() override;
   void check_step() override;
   [[nodiscard]] PlannedModeReport report() const override;
@@ -148,7 +147,6 @@ class BudgetMode final : public PlannedMode {
   int64_t followed_too_early_ = 0;  ///< passes that followed a plan which was made too early
   KeptBudget kept_;
   bool in_step_ = false;
-  bool in_scope_ = false;
   bool step_exceeded_ = false;    ///< the last one
   bool step_uncertain_ = false;   ///< its error may be above what is allowed
   int64_t passes_looked_at_ = 0;  ///< when the gradient was last looked at

@@ -102,6 +102,7 @@ void PlannedMode::attach(const ModelView& model) {
     return !seen.insert(named.second.unsafeGetTensorImpl()).second;
   });
   enter(Recording{});
+  open_on_ = std::thread::id();
   known_.clear();
   shared_pass_.reset();
   other_ = {};
@@ -161,8 +162,7 @@ void PlannedMode::warn_of_unplanned_passes() {
   if (warned_ || passes_ - followed_until_ < kLongUnplanned) return;
   warned_ = true;
   TORCH_WARN("mode ", name_, ": the last ", passes_ - followed_until_,
-             " forward passes followed no plan, and kept everything: ",
-             PlannedMode::report().missing_reason);
+             " forward passes followed no plan, and kept everything: ", reason_without_plan());
 }
 
 /// Never waits: what is not known yet is looked at again when the next step begins.
@@ -207,12 +207,13 @@ void PlannedMode::begin_forward() {
   require_saved_tensor_engine();
   require_attached();
   if (rehearses_) return;
-  const std::thread::id open_on = open_on_.exchange(std::this_thread::get_id());
-  if (open_on != std::thread::id() && open_on != std::this_thread::get_id()) {
-    open_on_ = open_on;
+  auto open_on = std::thread::id();
+  if (!open_on_.compare_exchange_strong(open_on, std::this_thread::get_id()) &&
+      open_on != std::this_thread::get_id()) {
     throw std::logic_error("mode " + name_ + ": a scope is open on another thread: a mode " +
                            "serves one forward pass at a time");
   }
+  auto close = c10::make_scope_exit([this] { open_on_ = std::thread::id(); });
   finish_pass();
   for (auto* passes : {&open_passes_, &earlier_passes_}) {
     std::erase_if(*passes, [](const auto& pass) { return pass.expired(); });
@@ -227,6 +228,7 @@ void PlannedMode::begin_forward() {
     give_up(error.what());
   }
   begin_pass();
+  close.release();
   was_shared_ = false;
   if (is<GivenUp>() || known_.empty()) return;
   const EncodeKey key{model_.seed, step_, 0};
@@ -404,6 +406,11 @@ std::vector<at::Tensor> PlannedMode::held() const {
   return execution() == nullptr ? std::vector<at::Tensor>{} : execution()->held();
 }
 
+std::string PlannedMode::reason_without_plan() const {
+  const PlannedModeReport report = PlannedMode::report();
+  return report.missing_reason.empty() ? kDeparted : report.missing_reason;
+}
+
 namespace {
 
 /// Says why a plan keeps all that is saved, where that is no choice; else empty.
@@ -428,8 +435,8 @@ PlannedModeReport PlannedMode::report() const {
   report.unplanned_passes = passes_ - followed_until_;
   if (report.missing_reason.empty() && is<Verifying>()) report.missing_reason = kToBeCompared;
   // Passes of another kind are let by before they are watched.
-  if (report.missing_reason.empty() && report.unplanned_passes > 0 && departures_ > 0) {
-    report.missing_reason = kDeparted;
+  if (report.verified && report.unplanned_passes > 0 && departures_ > 0) {
+    report.departure_reason = kDeparted;
   }
   if (report.verified) report.keeps_all_reason = reason_to_keep_all(*plan_, report.plan);
   report.host = host_memory();

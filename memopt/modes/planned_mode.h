@@ -69,6 +69,7 @@ struct PlannedModeReport {
   bool verified = false;   ///< the next pass follows the plan
   std::optional<HostMemoryReport> host;  ///< empty: no offloading, or no plan yet
   std::string missing_reason;    ///< why there is no plan, or why it recomputes nothing; else empty
+  std::string departure_reason;  ///< why the last pass did not follow the plan; empty: it did
   std::string keeps_all_reason;  ///< why the plan saves nothing; empty: it does, or chose not to
   std::optional<KeptBudget> budget;  ///< empty: the mode has none
 };
@@ -173,8 +174,11 @@ class PlannedMode : public Mode {
   /// while, beside those of the one that it follows.
   [[nodiscard]] int64_t bytes_for_other_plans() const { return other_plans_bytes_; }
   void require_attached() const;
+  [[nodiscard]] bool has_open_scope() const { return open_on_.load() != std::thread::id(); }
   /// The backward of a pass is run to try plans. A scope that it opens is no pass of the program.
   [[nodiscard]] bool is_rehearsing() const { return rehearses_; }
+  /// Says why a pass of the last step followed no plan, of which there was one.
+  [[nodiscard]] std::string reason_without_plan() const;
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }
   /// Forgets every plan and watches again.

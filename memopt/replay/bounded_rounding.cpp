@@ -288,7 +288,9 @@ at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x, int64_
   const bool attends = makes_logits_again(saver);
   const bool norm = is_norm(saver.name);
   if (!attends && !norm && x.is_non_overlapping_and_dense()) {
-    return range_of(x.as_strided({x.numel()}, {1}), 0, elements, turn);
+    const int64_t row = x.is_contiguous() && x.dim() > 1 ? x.size(-1) : 1;
+    const at::Tensor sample = range_of(x.as_strided({x.numel()}, {1}), 0, elements, turn, row);
+    return row > 1 ? sample.unflatten(0, {-1, row}) : sample;
   }
   const bool by_row = saver.name == "aten::native_layer_norm";
   at::Tensor sample = range_of(by_row ? rows_of(saver, x) : x, 0, elements, turn);

@@ -37,8 +37,8 @@ namespace noisemark::memopt {
 /// relu, leaky_relu, prelu or threshold.
 [[nodiscard]] bool rectifies(const RecordedOperator& op, ValueId value);
 
-/// Returns whether `rounded` serves such an operator in the place of `saved`: of the elements on
-/// the steep side, few may change it. Waits for the device.
+/// Returns whether `rounded` serves such an operator in the place of `saved`: at most half as many
+/// elements as are on the steep side may change theirs. Waits for the device.
 [[nodiscard]] bool rounds_within_sides(const RecordedOperator& op, const at::Tensor& saved,
                                        const at::Tensor& rounded);
 

@@ -111,12 +111,13 @@ WeakStorage weak_storage_of(const at::Tensor& tensor) {
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(tensor.storage().unsafeGetStorageImpl()));
 }
 
-/// Kernels divide their work among as many threads as this, and round by the division.
+/// Kernels of a CPU divide their work among as many threads as this, and round by the division. A
+/// thread that begins meanwhile begins with that number.
 class ThreadsScope {
  public:
   explicit ThreadsScope(int threads) : before_(at::get_num_threads()) {
-    if (threads != before_) at::set_num_threads(threads);
-    changed_ = threads != before_;
+    changed_ = threads > 0 && threads != before_;
+    if (changed_) at::set_num_threads(threads);
   }
   ~ThreadsScope() {
     if (changed_) at::set_num_threads(before_);
@@ -175,12 +176,12 @@ class PlanExecution::State {
     held_.settle_pending();
     if (rounding_ != nullptr) (void)rounding_->pack(tensor);
     walk_.supply(slot, tensor);
+    if (purpose_ == Purpose::kFollow) remember_rows(slot, tensor);
     if (!drops(slot)) return {slot, false};
     remember_memory(slot, tensor);
     const ValueTreatment& dropped = value(treatment(slot).value);
     const bool exact = dropped.source == Source::kMadeAgain && !dropped.rounded;
     if (exact && purpose_ != Purpose::kRound) samples_.take(slot, tensor);
-    if (purpose_ == Purpose::kFollow) remember_rows(slot, tensor);
     return {slot, true};
   }
 
@@ -407,11 +408,14 @@ class PlanExecution::State {
     const double error = SomeRows(made_again, turn_).largest_distance(&own->second);
     const double deviation =
         logits_deviation(attention, own->second.width, error, other->second.largest_distance());
-    if (deviation <= kMostOfALogit) return;
-    findings_->differed(own->first);
+    if (!std::isfinite(deviation) || deviation <= kMostOfALogit) return;
+    // The others are of the same kind, and each would be an error of a step of its own.
+    for (const auto& [id, rows] : rows_) {
+      if (is_made_of_rounded(id)) findings_->differed(id);
+    }
     TORCH_CHECK(false, "the logits of ", attention.name, " have grown so much that ",
                 is_query ? "a query" : "a key", " made again from rounded values is too far from ",
-                "the one that forward had. From the next step on it is kept");
+                "the one that forward had. From the next step on such tensors are kept");
   }
 
   void refuse_rounding_beneath(ValueId id, std::set<ValueId>& seen) {

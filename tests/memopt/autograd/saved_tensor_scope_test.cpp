@@ -98,6 +98,23 @@ TEST(SavedTensorScope, may_end_before_one_inside_of_it) {
   EXPECT_EQ(outer.offered, 0);
 }
 
+TEST(SavedTensorScope, is_part_of_a_pass_that_the_last_scope_of_its_sink_ends) {
+  struct Counting final : SavedTensorSink {
+    std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override { return nullptr; }
+    void begin_forward() override { ++begun; }
+    void end_forward() override { ++ended; }
+    int begun = 0, ended = 0;
+  };
+  Counting sink;
+  auto first = std::make_unique<SavedTensorScope>(sink);
+  auto second = std::make_unique<SavedTensorScope>(sink);
+  first.reset();
+  EXPECT_EQ(sink.ended, 0);
+  second.reset();
+  EXPECT_EQ(sink.begun, 1);
+  EXPECT_EQ(sink.ended, 1);
+}
+
 TEST(SavedTensorScopeDeathTest, ends_the_program_where_it_ends_on_another_thread) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_DEATH(

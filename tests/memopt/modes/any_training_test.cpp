@@ -424,7 +424,7 @@ TEST_P(AnyTraining, of_which_a_pass_follows_no_plan_says_why) {
     });
     const PlannedModeReport report = twins.report();
     if (report.followed_passes == before) {
-      EXPECT_NE(report.missing_reason, "") << step;
+      EXPECT_NE(report.missing_reason + report.departure_reason, "") << step;
     }
   }
 }

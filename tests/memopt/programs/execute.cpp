@@ -246,10 +246,7 @@ class Training {
     if (const auto* planned = dynamic_cast<const PlannedMode*>(mode_.get())) {
       const PlannedModeReport report = planned->report();
       trace.makes_plans = true;
-      // A pass that departs from the plan in force does so for a reason, which this is not.
-      const bool departs =
-          report.verified && report.missing_reason.find("departed") != std::string::npos;
-      if (!departs) trace.missing_reason = report.missing_reason;
+      trace.missing_reason = report.missing_reason;
       trace.needs_more = report.budget && report.budget->needed_bytes > 0;
       trace.codec_fallbacks = report.counters.codec_fallbacks;
       if (report.host) trace.host_bytes = report.host->capacity_bytes;

@@ -296,7 +296,7 @@ TEST(Printing, gives_the_helpers_that_the_lines_use) {
 }
 
 TEST(Generating, gives_the_same_valid_program_for_the_same_seed) {
-  for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed}) {
+  for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed, kFirstAskingSeed}) {
     for (uint64_t seed = first; seed < first + 300; ++seed) {
       const Program program = generate(seed);
       EXPECT_TRUE(valid(program)) << seed;
@@ -334,7 +334,8 @@ TEST(Generating, uses_every_operator) {
   std::vector<std::string_view> missing;
   for (const Operator& op : operators()) {
     bool used = false;
-    for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed}) {
+    for (const uint64_t first :
+         {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed, kFirstAskingSeed}) {
       for (uint64_t seed = first; seed < first + 3000 && !used; ++seed) {
         for (const Call& call : generate(seed).calls) used = used || call.op == op.name;
       }
