@@ -38,12 +38,25 @@ po::options_description describe(const std::vector<BoundOption>& options) {
   return description;
 }
 
+/// Names the other commands that have it: "an option of run, sweep".
+std::string found_elsewhere(const std::string& typed) {
+  Texts others;
+  for (const Command& command : commands()) {
+    Options unused;
+    for (const BoundOption& bound : options_of(command.bit, unused)) {
+      if (typed == fmt::format("--{}", bound.option->name)) others.emplace_back(command.name);
+    }
+  }
+  return others.empty() ? "unknown option"
+                        : fmt::format("an option of {}", fmt::join(others, ", "));
+}
+
 Error unknown_option(std::string_view command, const std::vector<BoundOption>& options,
                      const std::string& typed) {
   Texts valid;
   for (const BoundOption& bound : options) valid.push_back(fmt::format("--{}", bound.option->name));
   valid.emplace_back("--help");
-  return bad_input(std::string(command), typed, "unknown option",
+  return bad_input(std::string(command), typed, found_elsewhere(typed),
                    reports::accepted_names(typed, valid));
 }
 

@@ -49,6 +49,15 @@ RunOptions run_options(const CommandLine& line) {
   return options;
 }
 
+/// The same for a command that looks at one process alone.
+RunOptions options_of_one(const CommandLine& line) {
+  if (const std::optional<Rank> rank = own_rank()) {
+    throw bad_input(std::string(line.command), "", fmt::format("started as {} ranks", rank->ranks),
+                    "one process; ranks share run and sample");
+  }
+  return run_options(line);
+}
+
 std::string mode_of(const std::string& text) {
   const std::string accepted = memopt::budget_forms();
   if (text.empty()) throw bad_input("--budget", "", "nothing given", accepted);
@@ -66,27 +75,27 @@ Answer train(const CommandLine& line) {
 Answer sweep_settings(const CommandLine& line) {
   SweepCommand command;
   command.html = line.options.html;
-  return {"", run_sweep(run_options(line), parse_axes(line.options.axes), command)};
+  return {"", run_sweep(options_of_one(line), parse_axes(line.options.axes), command)};
 }
 
 Answer predict_batches(const CommandLine& line) {
   PredictOptions wishes = line.options.predict;
   wishes.html = line.options.html;
-  return {"", run_prediction(run_options(line), wishes)};
+  return {"", run_prediction(options_of_one(line), wishes)};
 }
 
 Answer profile_steps(const CommandLine& line) {
   ProfileWishes wishes = line.options.profile;
   wishes.html = line.options.html;
-  return {"", run_profile(run_options(line), wishes)};
+  return {"", run_profile(options_of_one(line), wishes)};
 }
 
 Answer serve_steps(const CommandLine& line) {
-  return {"", pace(run_options(line))};
+  return {"", pace(options_of_one(line))};
 }
 
 Answer plan_memory(const CommandLine& line) {
-  RunOptions options = run_options(line);
+  RunOptions options = options_of_one(line);
   options.modes = {mode_of(line.options.budget)};
   require_benchmark("plan", options.id);
   const PlannedRun planned = plan_runs(options).front();
@@ -135,7 +144,7 @@ reports::BatchFit fit_one(const RunOptions& options, const PlannedRun& plan, int
 }  // namespace
 
 Answer fit_batches(const CommandLine& line) {
-  const RunOptions options = run_options(line);
+  const RunOptions options = options_of_one(line);
   if (!line.options.memory_bytes) {
     throw bad_input("--memory", "", "nothing given", std::string(memopt::kSizeForms));
   }

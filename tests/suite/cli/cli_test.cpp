@@ -143,6 +143,13 @@ TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
   EXPECT_NE(mode.err.find("none"), std::string::npos) << mode.err;
 }
 
+TEST(CommandLine, says_whose_option_it_is_where_another_command_has_it) {
+  const Finished profile = noisemark({"profile", "gmm16@cpu", "--ranks", "2"});
+  EXPECT_EQ(profile.code, 2);
+  EXPECT_EQ(profile.err.find("noisemark: profile: --ranks: an option of run (one of: --steps"), 0U)
+      << profile.err;
+}
+
 TEST(CommandLine, does_not_guess_abbreviated_options) {
   EXPECT_EQ(noisemark({"list", "--js"}).code, 2);
 }

@@ -351,6 +351,26 @@ TEST(RunByRanks, takes_ranks_that_were_started_by_others) {
   EXPECT_NE(result_in(out).repeat_command.find("--ranks 2"), std::string::npos);
 }
 
+TEST(RunByRanks, are_refused_by_commands_that_look_at_one_process) {
+  const test::Variables ranks{{"RANK", "0"},
+                              {"WORLD_SIZE", "2"},
+                              {"LOCAL_RANK", "0"},
+                              {"MASTER_ADDR", "127.0.0.1"},
+                              {"MASTER_PORT", "29400"}};
+  const std::vector<Texts> commands{{"profile", "gmm16@cpu"},
+                                    {"predict", "gmm16@cpu", "--memory", "1GiB"},
+                                    {"fit", "gmm16@cpu", "--memory", "1GiB"},
+                                    {"plan", "gmm16@cpu", "--budget", "1GiB"},
+                                    {"sweep", "gmm16@cpu", "--axis", "seed=1,2"},
+                                    {"pace", "gmm16@cpu"}};
+  for (const Texts& command : commands) {
+    const Finished refused = run_noisemark(command, ranks);
+    EXPECT_EQ(refused.code, 2) << command.front();
+    EXPECT_EQ(refused.err.find("noisemark: " + command.front() + ": started as 2 ranks"), 0U)
+        << refused.err;
+  }
+}
+
 TEST(RunByRanks, refuses_ranks_of_different_definitions_or_programs) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
