@@ -63,6 +63,24 @@ std::string named(const std::vector<int64_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", names);
 }
 
+double seconds(milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+/// Runs `function`, which may ask a store that never answers (rank 0 may be stopped), on a thread
+/// that is left behind then: so it must own all that it uses.
+template <typename Function>
+auto within(milliseconds limit, Function function) {
+  std::packaged_task<std::invoke_result_t<Function>()> task(std::move(function));
+  auto answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (answer.wait_for(limit) != std::future_status::ready) {
+    throw std::runtime_error(fmt::format("no answer within {} s", seconds(limit)));
+  }
+  return answer.get();
+}
+
+/// Somebody else may listen there, who says nothing.
 StorePtr connect(const Rank& rank, milliseconds limit, bool serves) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(rank.port);
@@ -71,8 +89,10 @@ StorePtr connect(const Rank& rank, milliseconds limit, bool serves) {
   options.waitWorkers = false;
   options.timeout = limit;
   const std::string attempt = fmt::format("noisemark/{}", rank.attempt);
-  return c10::make_intrusive<c10d::PrefixStore>(
-      attempt, c10::make_intrusive<c10d::TCPStore>(rank.address, options));
+  return within(limit, [address = rank.address, attempt, options]() -> StorePtr {
+    return c10::make_intrusive<c10d::PrefixStore>(
+        attempt, c10::make_intrusive<c10d::TCPStore>(address, options));
+  });
 }
 
 /// The exit code of a failure of which a library gives nothing but words.
@@ -101,7 +121,7 @@ StorePtr open_store(const Rank& rank, milliseconds limit) {
     }
     throw bad_input("MASTER_ADDR and MASTER_PORT", address_of(rank), words,
                     serves ? "an address of this machine and a free port"
-                           : "the address and port of rank 0, which listens there");
+                           : "the address and port at which rank 0 listens; it may have ended");
   }
 }
 
@@ -136,18 +156,7 @@ void meet(c10d::Store& store, const Rank& self, const Limits& limits) {
   std::this_thread::sleep_for(limits.silence);  // the others ask rank 0
   throw GroupLost(ExitCode::kInternal,
                   fmt::format("{} did not come to {} within {} s", named(absent), address_of(self),
-                              std::chrono::duration<double>(limits.operation).count()));
-}
-
-/// Runs `function`, which may ask a store that never answers (rank 0 may be stopped), on a thread
-/// that is left behind then: so it must own all that it uses.
-template <typename Function>
-auto within(milliseconds limit, Function function) {
-  std::packaged_task<std::invoke_result_t<Function>()> task(std::move(function));
-  auto answer = task.get_future();
-  std::thread(std::move(task)).detach();
-  if (answer.wait_for(limit) != std::future_status::ready) throw std::runtime_error("no answer");
-  return answer.get();
+                              seconds(limits.operation)));
 }
 
 /// Counts in the store, on a connection and thread of its own, as long as the process lives. The
@@ -236,8 +245,8 @@ class JoinedGroup final : public Group {
   JoinedGroup(const Rank& rank, const Limits& limits, at::Device device)
       : Group(rank), limits_(limits), device_(device), store_(open_store(rank, limits.operation)) {
     meet(*store_, rank, limits);
-    signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
     try {
+      signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
       process_group_ = make_process_group(store_, rank, limits.operation, seen_);
       if (device.is_cuda()) {
         c10::impl::VirtualGuardImpl(device.type()).setDevice(device);

@@ -158,5 +158,15 @@ TEST(BadLuck, a_port_in_use_and_a_wrong_address_are_wrong_input) {
   }
 }
 
+TEST(BadLuck, a_port_at_which_somebody_else_says_nothing_is_not_waited_for) {
+  Ranks ranks(2, "join");
+  const test::BusyPort busy;
+  const auto begin = steady_clock::now();
+  ranks.start(1, {{"MASTER_PORT", std::to_string(busy.port())}});
+  EXPECT_EQ(ranks.wait(1), static_cast<int>(ExitCode::kBadInput));
+  EXPECT_LE(steady_clock::now() - begin, kShort);
+  expect_words(ranks, 1, "no answer within ");
+}
+
 }  // namespace
 }  // namespace noisemark::suite

@@ -1,8 +1,9 @@
-"""kills_of_ranks_test.py NOISEMARK [--count N] [--seed S]: kills a process of a run by two ranks at a random moment, N times.
+"""kills_of_ranks_test.py NOISEMARK [--count N] [--seed S] [--signal KILL|STOP]: kills or stops a process of a run by two
+ranks at a random moment, N times.
 
-Each run is of two ranks and lasts some seconds. The kill (SIGKILL) meets rank 0, rank 1, or the process that started
-both, at any moment from the start to a little after the end. Whatever it meets: all processes are gone in time, and a
-result that says that it is whole has been written by a run that ended before the kill.
+Each run is of two ranks and lasts some seconds. The signal meets rank 0, rank 1, or, if it is SIGKILL, the process that
+started both, at any moment from the start to a little after the end. Whatever it meets: all processes are gone in time,
+and a result that says that it is whole has been written by a run that ended before.
 """
 import argparse
 import collections
@@ -66,7 +67,7 @@ def says_it_is_whole(noisemark, out):
     return checked.returncode == 0 and json.loads(result.read_text())["exit"]["code"] == 0
 
 
-def kill_once(noisemark, whom, after_s):
+def kill_once(noisemark, whom, after_s, sent):
     """Returns what became of the run, how long its end took, and the faults that were seen."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
@@ -79,7 +80,7 @@ def kill_once(noisemark, whom, after_s):
         killed_at = time.monotonic()
         if met is not None:
             try:
-                os.kill(met, signal.SIGKILL)
+                os.kill(met, sent)
             except ProcessLookupError:
                 met = None
         faults = []
@@ -121,24 +122,26 @@ def main():
     parser.add_argument("noisemark")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--signal", choices=["KILL", "STOP"], default="KILL")
     options = parser.parse_args()
     noisemark = str(Path(options.noisemark).resolve())
     generator = random.Random(options.seed)
+    sent = signal.Signals[f"SIG{options.signal}"]
     length_s = length_of_a_run(noisemark)
     kinds, slowest_s, wrong = collections.Counter(), 0.0, 0
     for i in range(options.count):
-        whom = generator.choice(WHO)
+        whom = generator.choice(WHO if options.signal == "KILL" else WHO[:2])
         after_s = generator.uniform(0, 1.05 * length_s)
-        kind, took_s, faults = kill_once(noisemark, whom, after_s)
+        kind, took_s, faults = kill_once(noisemark, whom, after_s, sent)
         kinds[kind] += 1
         slowest_s = max(slowest_s, took_s)
         for fault in faults:
             wrong += 1
-            print(f"kill {i} of {whom} after {after_s:.3f} s: {fault}", flush=True)
+            print(f"SIG{options.signal} {i} of {whom} after {after_s:.3f} s: {fault}", flush=True)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    print(f"{options.count} kills in runs of {length_s:.1f} s: {told}; the last process was gone after at most "
+    print(f"{options.count} SIG{options.signal} in runs of {length_s:.1f} s: {told}; the last process was gone after at most "
           f"{slowest_s:.1f} s; {wrong} faults")
-    # Without a run that the kill cut short nothing was tried.
+    # Without a run that the signal cut short nothing was tried.
     return int(wrong > 0 or kinds["not whole"] == 0)
 
 
