@@ -1,11 +1,8 @@
 #include "tests/suite/parallel/ranks.h"
 
 #include <ATen/Parallel.h>
-#include <arpa/inet.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <optional>
-#include <stdexcept>
 #include <thread>
 
 #include "memopt/accounting/tracking_allocator.h"
@@ -58,27 +54,6 @@ std::string joined(const Words& words) {
 std::map<std::string, Job>& jobs() {
   static std::map<std::string, Job> all;
   return all;
-}
-
-BusyPort::BusyPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (bind(socket_, generic, size) != 0 || listen(socket_, 1) != 0 ||
-      getsockname(socket_, generic, &size) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  port_ = ntohs(address.sin_port);
-}
-
-BusyPort::~BusyPort() {
-  close(socket_);
-}
-
-int64_t free_port() {
-  return BusyPort().port();
 }
 
 Ranks::Ranks(int64_t ranks, const std::string& job, const Words& words)

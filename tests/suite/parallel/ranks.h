@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "suite/parallel/group.h"
+#include "tests/suite/parallel/ports.h"
 #include "tests/suite/scratch.h"
 
 /// Ranks as processes of their own: the test's own program, started anew, does one job.
@@ -28,23 +29,6 @@ using Job = std::function<void(const Rank& rank, const Words& words, const std::
 struct NamedJob {
   NamedJob(const std::string& name, Job job) { jobs()[name] = std::move(job); }
 };
-
-/// A port of this machine at which somebody listens.
-class BusyPort {
- public:
-  BusyPort();
-  ~BusyPort();
-  BusyPort(const BusyPort&) = delete;
-  BusyPort& operator=(const BusyPort&) = delete;
-  [[nodiscard]] int64_t port() const { return port_; }
-
- private:
-  int socket_;
-  int64_t port_ = 0;
-};
-
-/// A port that was free a moment ago.
-[[nodiscard]] int64_t free_port();
 
 /// Ranks of one job on this machine.
 class Ranks {

