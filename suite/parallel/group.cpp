@@ -140,9 +140,16 @@ std::string agreed(c10d::Store& store, const std::string& key, const std::string
   return text_of(store.compareSet(key, {}, bytes_of(value)));
 }
 
-/// Throws GroupLost with the ranks that did not come. Whoever waits in vain first says of each rank
-/// that is not here that it is absent, which ends the waiting of the others.
-void meet(c10d::Store& store, const Rank& self, const Limits& limits) {
+/// A rank that is stopped keeps its store's connections, and answers nothing.
+GroupLost store_gone(const Rank& rank) {
+  return {ExitCode::kInternal,
+          fmt::format("the store at {} is gone, and with it {}", address_of(rank),
+                      rank.agent_store ? "torchrun's agent" : "rank 0")};
+}
+
+/// Whoever waits in vain first says of each rank that is not here that it is absent, which ends the
+/// waiting of the others.
+std::vector<int64_t> absent_ranks(c10d::Store& store, const Rank& self, const Limits& limits) {
   (void)agreed(store, key_of("here", self.rank), "here");
   try {
     wait_for_all(store, "here", self.ranks, limits.operation);
@@ -151,6 +158,18 @@ void meet(c10d::Store& store, const Rank& self, const Limits& limits) {
   std::vector<int64_t> absent;
   for (int64_t rank = 0; rank < self.ranks; ++rank) {
     if (agreed(store, key_of("here", rank), "absent") == "absent") absent.push_back(rank);
+  }
+  return absent;
+}
+
+/// Throws GroupLost with the ranks that did not come.
+void meet(const StorePtr& store, const Rank& self, const Limits& limits) {
+  std::vector<int64_t> absent;
+  try {
+    absent = within(limits.operation + limits.store,
+                    [store, self, limits] { return absent_ranks(*store, self, limits); });
+  } catch (const std::exception&) {
+    throw store_gone(self);
   }
   if (absent.empty()) return;
   std::this_thread::sleep_for(limits.silence);  // the others ask rank 0
@@ -235,6 +254,18 @@ GroupLost first_cause(c10d::Store& store, const Rank& self, milliseconds silence
   return agree_on(store, self.rank, code_of(words), cause);
 }
 
+/// The texts of all ranks under the same name.
+std::vector<std::string> exchanged(c10d::Store& store, const Rank& self, const std::string& round,
+                                   const std::string& text, milliseconds limit) {
+  store.set(key_of(round, self.rank), bytes_of(text));
+  wait_for_all(store, round, self.ranks, limit);
+  std::vector<std::string> texts;
+  for (int64_t rank = 0; rank < self.ranks; ++rank) {
+    texts.push_back(text_of(store.get(key_of(round, rank))));
+  }
+  return texts;
+}
+
 at::Tensor one_number() {
   const memopt::OwnerScope owner(memopt::Owner::kCommunication);
   return at::zeros({1}, at::kDouble);
@@ -244,7 +275,7 @@ class JoinedGroup final : public Group {
  public:
   JoinedGroup(const Rank& rank, const Limits& limits, at::Device device)
       : Group(rank), limits_(limits), device_(device), store_(open_store(rank, limits.operation)) {
-    meet(*store_, rank, limits);
+    meet(store_, rank, limits);
     try {
       signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
       process_group_ = make_process_group(store_, rank, limits.operation, seen_);
@@ -291,14 +322,11 @@ class JoinedGroup final : public Group {
 
   [[nodiscard]] std::vector<std::string> exchange(const std::string& text) override {
     return in_group(*this, [&] {
-      const std::string round = fmt::format("exchange{}", exchanges_++);
-      store_->set(key_of(round, rank().rank), bytes_of(text));
-      wait_for_all(*store_, round, rank().ranks, limits_.operation);
-      std::vector<std::string> texts;
-      for (int64_t other = 0; other < rank().ranks; ++other) {
-        texts.push_back(text_of(store_->get(key_of(round, other))));
-      }
-      return texts;
+      return within(limits_.operation + limits_.store,
+                    [store = store_, self = rank(), text, limit = limits_.operation,
+                     round = fmt::format("exchange{}", exchanges_++)] {
+                      return exchanged(*store, self, round, text, limit);
+                    });
     });
   }
 
@@ -326,9 +354,7 @@ class JoinedGroup final : public Group {
                       return first_cause(*store, self, silence, words);
                     });
     } catch (const std::exception&) {
-      return {ExitCode::kInternal,
-              fmt::format("the store at {} is gone, and with it {}", address_of(rank()),
-                          rank().agent_store ? "torchrun's agent" : "rank 0")};
+      return store_gone(rank());
     }
   }
 

@@ -1,7 +1,9 @@
 #include "suite/parallel/group.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -166,6 +168,25 @@ TEST(BadLuck, a_port_at_which_somebody_else_says_nothing_is_not_waited_for) {
   EXPECT_EQ(ranks.wait(1), static_cast<int>(ExitCode::kBadInput));
   EXPECT_LE(steady_clock::now() - begin, kShort);
   expect_words(ranks, 1, "no answer within ");
+}
+
+/// Greets as LibTorch's store does, and then says nothing, as one whose process was stopped.
+void greet(int listening) {
+  const int connection = accept(listening, nullptr, nullptr);
+  std::array<char, 10> greeting{};  // two words of a byte and a number
+  ASSERT_EQ(recv(connection, greeting.data(), greeting.size(), MSG_WAITALL), std::ssize(greeting));
+  ASSERT_EQ(send(connection, greeting.data() + 6, 4, 0), 4);
+}
+
+TEST(BadLuck, a_store_that_stops_answering_while_ranks_meet_is_gone) {
+  Ranks ranks(2, "join");
+  const test::BusyPort busy;
+  const auto begin = steady_clock::now();
+  ranks.start(1, {{"MASTER_PORT", std::to_string(busy.port())}});
+  greet(busy.listener());
+  EXPECT_EQ(ranks.wait(1), static_cast<int>(ExitCode::kInternal));
+  EXPECT_LE(steady_clock::now() - begin, kShort);
+  expect_words(ranks, 1, "is gone, and with it rank 0\n");
 }
 
 }  // namespace

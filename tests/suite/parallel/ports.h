@@ -12,6 +12,7 @@ class BusyPort {
   BusyPort(const BusyPort&) = delete;
   BusyPort& operator=(const BusyPort&) = delete;
   [[nodiscard]] int64_t port() const { return port_; }
+  [[nodiscard]] int listener() const { return socket_; }
 
  private:
   int socket_;
