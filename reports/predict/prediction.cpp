@@ -61,6 +61,15 @@ BatchPoint batch_point(const Result& result, const std::string& where) {
   return point;
 }
 
+StepTime step_in_turns(const std::vector<TurnBlock>& blocks, double reference_s) {
+  std::vector<double> ratios;
+  for (const TurnBlock& block : blocks) {
+    ratios.push_back(median(block.step_s) / median(block.reference_s));
+  }
+  const Interval interval = median_interval(ratios).value();
+  return {median(ratios) * reference_s, {interval.low * reference_s, interval.high * reference_s}};
+}
+
 BatchModel::BatchModel(std::vector<BatchPoint> points) : points_(std::move(points)) {
   std::sort(points_.begin(), points_.end(),
             [](const BatchPoint& a, const BatchPoint& b) { return a.batch < b.batch; });
@@ -72,6 +81,7 @@ BatchModel::BatchModel(std::vector<BatchPoint> points) : points_(std::move(point
                     "at least three different ones");
   }
   find_deviations();
+  find_bend();
 }
 
 void BatchModel::find_deviations() {
@@ -87,6 +97,26 @@ void BatchModel::find_deviations() {
     const double own = half_width(point) / kNormal95;
     deviations_.push_back(straight_ ? std::max(own, beside * point.step_s) : own);
   }
+}
+
+void BatchModel::find_bend() {
+  const auto slope = [&](size_t i) {
+    return (points_[i + 1].step_s - points_[i].step_s) /
+           static_cast<double>(points_[i + 1].batch - points_[i].batch);
+  };
+  for (size_t i = 0; i + 2 < points_.size(); ++i) {
+    const auto distance = static_cast<double>(points_[i + 2].batch - points_[i].batch);
+    bend_ = std::max(bend_, std::abs(slope(i + 1) - slope(i)) / distance);
+  }
+}
+
+/// The error of the straight line that the weights make, of a time that bends all along.
+double BatchModel::error_at(double batch, const Weights& weights) const {
+  double squares = batch * batch;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    squares -= weights[i] * std::pow(static_cast<double>(points_[i].batch), 2);
+  }
+  return bend_ * std::abs(squares);
 }
 
 /// Weighted least squares: a weight is one over the square of the time, so errors are relative.
@@ -141,7 +171,7 @@ BatchPrediction BatchModel::at(int64_t batch) const {
                        : batch > last.batch ? last.step_s
                                             : 0;
   found.step_s = std::max(weighted(weights, points_, time_of), least);
-  const double reach = kNormal95 * std::sqrt(variance);
+  const double reach = std::hypot(kNormal95 * std::sqrt(variance), error_at(x, weights));
   found.step_ci95 = {std::max(found.step_s - reach, 0.0), found.step_s + reach};
   found.peak_bytes = std::max<int64_t>(std::llround(weighted(pieces(x), points_, bytes_of)), 0);
   return found;

@@ -28,6 +28,26 @@ struct BatchPoint {
   std::map<std::string, int64_t> owners;
 };
 
+/// The times of steps, in s, of a training and of a reference, which took turns.
+struct TurnBlock {
+  std::vector<double> step_s;
+  std::vector<double> reference_s;
+};
+
+/// The time of a step, and the interval of 95 % around it.
+struct StepTime {
+  double step_s = 0;
+  Interval ci95;
+};
+
+/// A median of fewer blocks has no interval.
+inline constexpr int64_t kFewestBlocks = 6;
+
+/// Returns the time of a step while the reference needs `reference_s`: a machine that slows down
+/// slows down both, so it is the median of the blocks' ratios that counts, with its interval.
+/// `blocks` are at least kFewestBlocks.
+[[nodiscard]] StepTime step_in_turns(const std::vector<TurnBlock>& blocks, double reference_s);
+
 /// Takes the figures from a result. Throws Error (bad input), which names `where`, if it lacks one.
 [[nodiscard]] BatchPoint batch_point(const Result& result, const std::string& where);
 
@@ -53,7 +73,8 @@ struct BatchPrediction {
 /// A step's time is a straight line in the batch size, fitted by least squares of relative errors,
 /// unless a point lies further from the line than 2 % and than its interval: then it is straight
 /// between neighbouring points, and goes on beyond them as between the last two. An interval holds
-/// what the points' own intervals, and their distances from the line, leave open. Every owner of
+/// what the points' own intervals, and their distances from the line, leave open, and the error of
+/// a straight line where the time goes on to bend as between the points. Every owner of
 /// memory holds bytes in proportion to the batch size or always the same, so the peak is always
 /// straight between points.
 class BatchModel {
@@ -82,9 +103,12 @@ class BatchModel {
     return straight_ ? line(batch) : pieces(batch);
   }
   void find_deviations();
+  void find_bend();
+  [[nodiscard]] double error_at(double batch, const Weights& weights) const;
 
   std::vector<BatchPoint> points_;  ///< by batch size
   std::vector<double> deviations_;  ///< standard deviation of each point's time, in s
+  double bend_ = 0;  ///< largest change of a slope between points, in s per image squared
   bool straight_ = true;
 };
 
@@ -135,7 +159,8 @@ struct PredictionPage {
 
 /// Predicts every variant, the first of which the others are compared with. `batches` are shown
 /// beside the measured ones, and the largest batch within `memory_bytes` if it is given. The code
-/// is kFailed if a held-out size departs by more than the limits.
+/// is kFailed if a held-out size departs by more than the limits, and kInconclusive where
+/// its measured interval reaches within them.
 [[nodiscard]] PredictionPage predict(const std::string& title,
                                      const std::vector<PredictedVariant>& variants,
                                      std::optional<int64_t> memory_bytes);

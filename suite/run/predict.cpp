@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "reports/predict/prediction.h"
 #include "suite/run/passes/memory_pass.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/sweep.h"
+#include "suite/run/turns.h"
 
 namespace noisemark::suite {
 namespace {
@@ -103,6 +106,26 @@ class Points {
   const Sizes& known_;
 };
 
+/// Puts the times that were taken in turns in the place of those of the runs, which were made one
+/// after another.
+void put_times(const std::vector<SweepCell>& cells,
+               std::vector<reports::PredictedVariant>& variants) {
+  const std::vector<reports::StepTime> times = time_in_turns(cells);
+  std::map<std::pair<std::string, std::string>, reports::StepTime> by_cell;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    by_cell[{cells[i].values.front(), cells[i].values.back()}] = times[i];
+  }
+  for (reports::PredictedVariant& variant : variants) {
+    for (auto* points : {&variant.points, &variant.held_out}) {
+      for (reports::BatchPoint& point : *points) {
+        const reports::StepTime& time = by_cell.at({variant.name, std::to_string(point.batch)});
+        point.step_s = time.step_s;
+        point.step_ci95 = time.ci95;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 ExitCode run_prediction(const RunOptions& options, const PredictOptions& wishes) {
@@ -130,15 +153,17 @@ ExitCode run_prediction(const RunOptions& options, const PredictOptions& wishes)
 
   RunOptions each = options;
   each.modes.clear();
+  const std::vector<SweepAxis> axes = parse_axes({axis("mode", modes), axis("batch", batches)});
   const SweepCommand command{
       "predict",
       [&](const reports::Sweep& sweep) {
-        reports::PredictionPage page =
-            predict(sweep.title, Points(sweep, known).variants(), wishes.memory_bytes);
+        std::vector<reports::PredictedVariant> variants = Points(sweep, known).variants();
+        put_times(sweep_cells(each, axes), variants);
+        reports::PredictionPage page = predict(sweep.title, variants, wishes.memory_bytes);
         return SweepPage{std::move(page.text), page.code, std::move(page.json)};
       },
       wishes.html};
-  return run_sweep(each, parse_axes({axis("mode", modes), axis("batch", batches)}), command);
+  return run_sweep(each, axes, command);
 }
 
 }  // namespace noisemark::suite

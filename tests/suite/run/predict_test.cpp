@@ -36,7 +36,7 @@ TEST(Predict, trains_three_sizes_and_five_more_to_check_the_prediction_by) {
   const fs::path out = folder.path() / "out";
   const Finished done =
       run_noisemark(prediction(out, {"--batches=2,4,6", "--check", "--memory=64MiB", "--html"}));
-  EXPECT_TRUE(done.code == 0 || done.code == 1) << done.both();
+  EXPECT_TRUE(done.code == 0 || done.code == 1 || done.code == 4) << done.both();
   for (const char* batch : {"2", "3", "4", "5", "6", "8", "9", "12"}) {
     const fs::path cell = out / ("mode=none,batch=" + std::string(batch));
     EXPECT_EQ(std::to_string(result_in(cell).protocol.batch), batch);
