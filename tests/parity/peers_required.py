@@ -28,6 +28,12 @@ def not_given(variable: str, meaning: str) -> NoReturn:
     sys.exit(77)
 
 
+def not_installed(package: str, command: str) -> NoReturn:
+    """Ends the test as skipped: the set-up does not install the package."""
+    print(f"skipped: Python has no {package} ({command})")
+    sys.exit(77)
+
+
 def no_browser() -> NoReturn:
     """Ends the test: skipped (exit code 77), since the set-up installs none, or failed where one is required."""
     words = "NOISEMARK_REQUIRE has browser, and" if is_required("browser") else "skipped:"

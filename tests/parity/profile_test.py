@@ -125,6 +125,58 @@ class Profile(unittest.TestCase):
                 self.assertEqual(sum(r["calls"] for r in rows if r["name"] == "[memory]"), len(outside))
 
 
+class TraceForm(unittest.TestCase):
+    """Chrome's trace event format, as Perfetto reads it: slices of a track that cross each other are dropped there."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "profile")
+            subprocess.run([PROGRAM, "profile", "gmm16-ho@cpu", "--out", out, "--device", "cpu", "--threads", "1"],
+                           check=True, capture_output=True)
+            with gzip.open(os.path.join(out, "trace.json.gz"), "rt") as file:
+                cls.trace = json.load(file, parse_float=str)
+            with open(os.path.join(out, "profile.json")) as file:
+                cls.counters = json.load(file)["counters"]
+
+    def of_phase(self, phase):
+        return [event for event in self.trace["traceEvents"] if event["ph"] == phase]
+
+    def test_every_event_has_a_place_and_a_time(self):
+        self.assertIsInstance(self.trace["displayTimeUnit"], str)
+        for event in self.trace["traceEvents"]:
+            self.assertIn(event["ph"], "XMCisf", event)
+            self.assertIn("pid", event)
+            self.assertGreaterEqual(nanoseconds(str(event["ts"])), 0, event)
+
+    def test_slices_of_a_track_lie_within_or_after_each_other(self):
+        tracks = {}
+        for event in self.of_phase("X"):
+            begin = nanoseconds(str(event["ts"]))
+            end = begin + nanoseconds(str(event["dur"]))
+            self.assertLessEqual(begin, end, event)
+            tracks.setdefault((event["pid"], event["tid"]), []).append((begin, -end, event["name"]))
+        self.assertGreater(len(tracks), 0)
+        for track, slices in tracks.items():
+            open_ends = []
+            for begin, negative_end, name in sorted(slices):
+                while open_ends and open_ends[-1] <= begin:
+                    open_ends.pop()
+                if open_ends:
+                    self.assertLessEqual(-negative_end, open_ends[-1], (track, name))
+                open_ends.append(-negative_end)
+
+    def test_counters_are_numbers_within_the_profiled_steps(self):
+        counters = self.of_phase("C")
+        self.assertEqual(len(counters), self.counters)
+        steps = [e for e in self.of_phase("X") if e["name"].startswith("ProfilerStep#")]
+        first = min(nanoseconds(e["ts"]) for e in steps)
+        last = max(nanoseconds(e["ts"]) + nanoseconds(e["dur"]) for e in steps)
+        for counter in counters:
+            self.assertTrue(all(isinstance(value, int) for value in counter["args"].values()), counter)
+            self.assertTrue(first <= nanoseconds(counter["ts"]) <= last, counter)
+
+
 if __name__ == "__main__":
     PROBE, PROGRAM = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
     unittest.main(verbosity=2)
