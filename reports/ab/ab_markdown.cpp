@@ -44,9 +44,10 @@ std::string head(const AbRecord& record, const AbVerdict& verdict) {
   return fmt::format(
       "# {}: {}, A to B\n\n{}{} of live processes, {} of two looks. Each look may give a false "
       "alarm with a probability of at most {}, its share of alpha. {}.\n{}",
-      verdict_name(comparison.verdict), plain(record.a.benchmark), speed_words(comparison),
-      format_counted(verdict.judged_pairs, "pair"), verdict.extended ? "the second" : "the first",
-      format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
+      capitals(verdict_name(comparison.verdict)), plain(record.a.benchmark),
+      speed_words(comparison), format_counted(verdict.judged_pairs, "pair"),
+      verdict.extended ? "the second" : "the first", format_number(comparison.alpha),
+      exit_words(comparison), list(comparison.reasons));
 }
 
 std::string builds(const AbRecord& record, const Comparison& comparison) {
@@ -208,7 +209,7 @@ std::string next(const AbRecord& record, const Comparison& comparison) {
     case CompareVerdict::kInvalidClocks:
       return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and "
              "repeat.\n";
-    case CompareVerdict::kInfraError:
+    case CompareVerdict::kIncomplete:
       return "Find out why B no longer measures what A did.\n";
     case CompareVerdict::kCalibrationNeeded:
       return "Make the machine quieter (`noisemark doctor`) and calibrate it again (`noisemark "

@@ -307,6 +307,13 @@ std::string picture(std::string_view text, std::string_view path) {
   return fmt::format("!{}", link(text, path));
 }
 
+std::string capitals(std::string_view words) {
+  std::string text(words);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
 std::string markdown_list(std::string_view heading, const std::vector<std::string>& items) {
   if (items.empty()) return "";
   std::string text = fmt::format("\n{}:\n\n", heading);

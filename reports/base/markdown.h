@@ -21,6 +21,9 @@ inline constexpr std::string_view kGlossaryLine =
 /// Bytes of the first character of `text`, which is not empty; 0 where they are not UTF-8.
 [[nodiscard]] size_t utf8_size(std::string_view text);
 
+/// Writes a verdict as a title has it: "not worse" as "NOT WORSE".
+[[nodiscard]] std::string capitals(std::string_view words);
+
 /// `text` on one line, which can be printed: line ends and tabs as blanks, other control
 /// characters, those that turn the direction of writing, and bytes that are not UTF-8 as U+FFFD.
 [[nodiscard]] std::string one_line(std::string_view text);

@@ -68,7 +68,7 @@ void find_rows(Comparison& comparison) {
 
 void find_lone_cells(Comparison& comparison) {
   const CompareVerdict gone =
-      comparison.cells == 0 ? CompareVerdict::kNotComparable : CompareVerdict::kInfraError;
+      comparison.cells == 0 ? CompareVerdict::kNotComparable : CompareVerdict::kIncomplete;
   for (const std::string& cell : comparison.only_base) {
     find(comparison, gone, cell + ": NEW has no such cell");
   }
@@ -86,13 +86,17 @@ bool is_skipped(const Side& side, const std::string& name) {
 void find_lost_runs(const Side& base, const Side& candidate, Comparison& comparison) {
   for (const Side* side : {&base, &candidate}) {
     const bool is_base = side == &base;
+    const auto words_of = [&](const LostRun& run) {
+      return fmt::format("{}: {}: {}", is_base ? "BASE" : "NEW", run.name, run.why);
+    };
+    std::vector<LostRun> blamed;
     for (const LostRun& run : side->lost) {
-      const std::string words =
-          fmt::format("{}: {}: {}", is_base ? "BASE" : "NEW", run.name, run.why);
-      comparison.without_result.push_back(words);
-      if (is_skipped(base, run.name) && is_skipped(candidate, run.name)) continue;
-      find(comparison, is_base ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kInfraError,
-           words);
+      comparison.without_result.push_back(words_of(run));
+      if (!is_skipped(base, run.name) || !is_skipped(candidate, run.name)) blamed.push_back(run);
+    }
+    for (const LostRun& run : by_reason(blamed)) {
+      find(comparison, is_base ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kIncomplete,
+           words_of(run));
     }
     for (const std::string& words : side->left_out) {
       comparison.notes.push_back(fmt::format("{}: {}", is_base ? "BASE" : "NEW", words));

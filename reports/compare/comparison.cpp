@@ -45,7 +45,7 @@ ExitCode exit_code_of(CompareVerdict verdict) {
     case CompareVerdict::kRecipeMismatch:
     case CompareVerdict::kNotComparable:
     case CompareVerdict::kInvalidClocks:
-    case CompareVerdict::kInfraError:
+    case CompareVerdict::kIncomplete:
       return ExitCode::kNotComparable;
     case CompareVerdict::kQualityFail:
     case CompareVerdict::kRegression:

@@ -29,7 +29,7 @@ enum class CompareVerdict {
   kRecipeMismatch,     ///< a changed definition under the same version
   kNotComparable,      ///< other work, another machine, or another clock
   kInvalidClocks,      ///< the device slowed itself down, so times say nothing about the code
-  kInfraError,         ///< NEW left no result, or no longer measures a figure
+  kIncomplete,         ///< NEW left no result, or no longer measures a figure
   kQualityFail,        ///< trained to a worse model
   kRegression,
 };
@@ -48,7 +48,7 @@ inline constexpr std::array json::kNames<CompareVerdict>{
     std::pair{CompareVerdict::kRecipeMismatch, std::string_view{"recipe mismatch"}},
     std::pair{CompareVerdict::kNotComparable, std::string_view{"not comparable"}},
     std::pair{CompareVerdict::kInvalidClocks, std::string_view{"invalid clocks"}},
-    std::pair{CompareVerdict::kInfraError, std::string_view{"infra error"}},
+    std::pair{CompareVerdict::kIncomplete, std::string_view{"incomplete"}},
     std::pair{CompareVerdict::kQualityFail, std::string_view{"QUALITY FAIL"}},
     std::pair{CompareVerdict::kRegression, std::string_view{"REGRESSION"}}};
 

@@ -70,11 +70,11 @@ std::string counts(const Comparison& comparison) {
       passed, comparison.exact.size(), exit_words(comparison));
 }
 
-/// An "infra error" alone says nothing of what somebody has to do.
+/// INCOMPLETE alone says nothing of what somebody has to do.
 std::string verdict_title(const Comparison& comparison) {
-  std::string title(verdict_name(comparison.verdict));
+  std::string title = capitals(verdict_name(comparison.verdict));
   const size_t lacking = comparison.only_base.size();
-  if (comparison.verdict == CompareVerdict::kInfraError && lacking > 0) {
+  if (comparison.verdict == CompareVerdict::kIncomplete && lacking > 0) {
     title += fmt::format(", because NEW lacks {} of BASE",
                          format_counted(static_cast<int64_t>(lacking), "cell"));
   }
@@ -114,6 +114,16 @@ std::string shown_value(const std::string& value) {
   return digest ? value.substr(0, kShown) : value;
 }
 
+/// A suite that was not finished has many.
+std::string without_result(const std::vector<std::string>& runs) {
+  constexpr size_t kMostShown = 8;
+  const std::string list = markdown_list("Runs without a result", runs);
+  if (runs.size() <= kMostShown) return list;
+  return fmt::format(
+      "\n<details>\n<summary>{} runs are without a result</summary>\n{}\n</details>\n", runs.size(),
+      list);
+}
+
 std::string comparability(const Comparison& comparison) {
   MarkdownTable sides({{"side"}, {"results"}, {"runs", Align::kRight}, {"commits"}});
   for (const auto& [side, name] :
@@ -137,7 +147,7 @@ std::string comparability(const Comparison& comparison) {
   text += markdown_list("Only in BASE", comparison.only_base);
   text += markdown_list("Only in NEW", comparison.only_candidate);
   text += markdown_list("Runs without a partner", comparison.unpaired);
-  return text + markdown_list("Runs without a result", comparison.without_result);
+  return text + without_result(comparison.without_result);
 }
 
 // Every table of figures with noise begins with these columns; `more` are its own.
@@ -497,7 +507,7 @@ std::string next_step(const Comparison& comparison) {
     case CompareVerdict::kRegression:
       return "The regression is proven; more runs will not change it. Look for its cause among the "
              "commits from BASE to NEW, for example with `noisemark profile` of both.\n";
-    case CompareVerdict::kInfraError:
+    case CompareVerdict::kIncomplete:
       return comparison.only_base.empty()
                  ? "Repeat the runs of NEW, so that each ends with a result that has every "
                    "figure of BASE.\n"

@@ -191,7 +191,7 @@ void judge_noisy(ExactRow& row, const PairedFigures& runs, bool numbers) {
 }
 
 void judge_missing(ExactRow& row, const Figure& base) {
-  row.verdict = base.missing() ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kInfraError;
+  row.verdict = base.missing() ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kIncomplete;
   row.words = base.missing() ? "the base has no such figure" : "no longer measured";
 }
 
@@ -331,7 +331,7 @@ CompareVerdict exit_verdict(const Result& result, bool is_base) {
     return is_finished(result) ? CompareVerdict::kCalibrationNeeded
                                : CompareVerdict::kNotComparable;
   }
-  if (!is_finished(result)) return CompareVerdict::kInfraError;
+  if (!is_finished(result)) return CompareVerdict::kIncomplete;
   return only_quality_failed(result) ? CompareVerdict::kQualityFail : CompareVerdict::kRegression;
 }
 

@@ -394,6 +394,33 @@ Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
 
 }  // namespace
 
+std::vector<LostRun> by_reason(const std::vector<LostRun>& runs) {
+  constexpr size_t kMostNamed = 3;
+  std::vector<std::vector<LostRun>> groups;
+  for (const LostRun& run : runs) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& one) {
+      return one.front().why == run.why && one.front().code == run.code;
+    });
+    if (group == groups.end()) {
+      groups.push_back({run});
+    } else {
+      group->push_back(run);
+    }
+  }
+  std::vector<LostRun> all;
+  for (const std::vector<LostRun>& group : groups) {
+    if (group.size() <= kMostNamed) {
+      all.insert(all.end(), group.begin(), group.end());
+      continue;
+    }
+    LostRun gathered = group.front();
+    gathered.name = fmt::format("{} runs ({}, {}, {} and {} more)", group.size(), group[0].name,
+                                group[1].name, group[2].name, group.size() - kMostNamed);
+    all.push_back(std::move(gathered));
+  }
+  return all;
+}
+
 Side read_side(const std::string& path, Broken broken) {
   return read_place(look_at(path), broken);
 }

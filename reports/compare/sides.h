@@ -24,6 +24,10 @@ struct LostRun {
   ExitCode code = ExitCode::kPass;  ///< other than kPass: a result is there and cannot be read
 };
 
+/// Returns one for every reason: "12 runs (a, b, c and 9 more)" in the place of the runs that are
+/// lost for the same one, where these are more than three.
+[[nodiscard]] std::vector<LostRun> by_reason(const std::vector<LostRun>& runs);
+
 struct FoundRuns {
   std::vector<std::filesystem::path> folders;  ///< with a result.json, by name
   std::vector<LostRun> lost;                   ///< by name

@@ -130,7 +130,7 @@ bool unusable(StochasticRow& row, const Column& base, const Column& candidate) {
   } else if (base.missing > 0) {
     decide(row, CompareVerdict::kCalibrationNeeded, "the base has no value");
   } else if (candidate.missing > 0) {
-    decide(row, CompareVerdict::kInfraError, "no longer measured");
+    decide(row, CompareVerdict::kIncomplete, "no longer measured");
   } else if (base.units != candidate.units || base.units.size() > 1) {
     conflict(row, "the units differ");
   } else if (base.directions != candidate.directions || base.directions.size() > 1) {
@@ -138,7 +138,7 @@ bool unusable(StochasticRow& row, const Column& base, const Column& candidate) {
   } else if (base.not_positive > 0) {
     decide(row, CompareVerdict::kCalibrationNeeded, "the base is zero or negative");
   } else if (candidate.not_positive > 0) {
-    decide(row, CompareVerdict::kInfraError, "zero or negative");
+    decide(row, CompareVerdict::kIncomplete, "zero or negative");
   } else {
     return false;
   }
@@ -186,7 +186,7 @@ PairedSample sample_of(const Cell& cell, const std::string& name,
   const std::vector<double> ratios = log_ratios(base.values, candidate.values);
   const double ratio = std::exp(hodges_lehmann(ratios));
   if (!std::isnormal(ratio)) {
-    decide(row, CompareVerdict::kInfraError, "the ratio is beyond all numbers");
+    decide(row, CompareVerdict::kIncomplete, "the ratio is beyond all numbers");
     return sample;
   }
   row.ratio = ratio;

@@ -387,7 +387,7 @@ TEST(Compare, fails_a_run_that_failed_its_own_gates_and_refuses_one_that_did_not
     r.exit = {130, "interrupted", {}};
   });
   expect_code(interrupted, ExitCode::kNotComparable);
-  EXPECT_EQ(interrupted.verdict, CompareVerdict::kInfraError);
+  EXPECT_EQ(interrupted.verdict, CompareVerdict::kIncomplete);
 }
 
 TEST(Compare, lists_cells_on_one_side_and_passes_neither) {
@@ -401,7 +401,7 @@ TEST(Compare, lists_cells_on_one_side_and_passes_neither) {
   expect_code(gone, ExitCode::kNotComparable);
   EXPECT_EQ(gone.only_base.size(), 1U);
   const std::string page = comparison_markdown(gone);
-  EXPECT_EQ(page.find("# infra error, because NEW lacks 1 cell of BASE: old to new\n"), 0U) << page;
+  EXPECT_EQ(page.find("# INCOMPLETE, because NEW lacks 1 cell of BASE: old to new\n"), 0U) << page;
   EXPECT_NE(page.find(", mode echo, baseline plain, fp32, cpu: NEW has no such cell\n"),
             std::string::npos)
       << page;

@@ -108,6 +108,21 @@ TEST(CompareVerdicts, tells_a_failed_quality_gate_from_other_failures) {
   EXPECT_EQ(compared(1, failed("leaked_bytes")).verdict, CompareVerdict::kRegression);
 }
 
+TEST(CompareVerdicts, names_many_runs_without_a_result_in_one_reason_and_folds_their_list) {
+  const std::vector<double> rates = rates_around(kRate, kRuns);
+  const Side base = test::side("old", rates);
+  Side candidate = test::side("new", rates);
+  for (int i = 0; i < 9; ++i) {
+    candidate.lost.push_back({"run" + std::to_string(i), "it left no result", false});
+  }
+  const Comparison lost = compare(base, candidate);
+  EXPECT_EQ(lost.without_result.size(), 9U);
+  EXPECT_EQ(lost.reasons, std::vector<std::string>{
+                              "NEW: 9 runs (run0, run1, run2 and 6 more): it left no result"});
+  EXPECT_NE(comparison_markdown(lost).find("<summary>9 runs are without a result</summary>"),
+            std::string::npos);
+}
+
 TEST(CompareVerdicts, tells_runs_that_left_no_result) {
   const std::vector<double> rates = rates_around(kRate, kRuns);
   const Side base = test::side("old", rates);
@@ -115,7 +130,7 @@ TEST(CompareVerdicts, tells_runs_that_left_no_result) {
   candidate.lost = {{"gmm16@cpu/echo", "it left no result", false}};
   const Comparison lost = compare(base, candidate);
   expect_code(lost, ExitCode::kNotComparable);
-  EXPECT_EQ(lost.verdict, CompareVerdict::kInfraError);
+  EXPECT_EQ(lost.verdict, CompareVerdict::kIncomplete);
   EXPECT_EQ(lost.without_result,
             std::vector<std::string>{"NEW: gmm16@cpu/echo: it left no result"});
   EXPECT_NE(comparison_markdown(lost).find("Runs without a result:"), std::string::npos);

@@ -183,7 +183,7 @@ TEST(ComparisonGolden, exit_codes_are_those_of_the_verdicts) {
       {CompareVerdict::kInconclusive, 4},   {CompareVerdict::kUnstable, 4},
       {CompareVerdict::kTooFewPairs, 2},    {CompareVerdict::kCalibrationNeeded, 5},
       {CompareVerdict::kRecipeMismatch, 3}, {CompareVerdict::kNotComparable, 3},
-      {CompareVerdict::kInvalidClocks, 3},  {CompareVerdict::kInfraError, 3},
+      {CompareVerdict::kInvalidClocks, 3},  {CompareVerdict::kIncomplete, 3},
       {CompareVerdict::kQualityFail, 1},    {CompareVerdict::kRegression, 1}};
   for (const auto& [verdict, code] : codes) {
     EXPECT_EQ(static_cast<int>(exit_code_of(verdict)), code) << verdict_name(verdict);

@@ -352,6 +352,18 @@ TEST(Sides, of_a_suite_of_which_a_part_cannot_be_read_name_its_runs) {
   EXPECT_EQ(side.lost[1].name, "b/1");
 }
 
+TEST(LostRuns, of_one_reason_are_one_where_they_are_many) {
+  std::vector<LostRun> runs{{"a", "not begun"}, {"b", "it left no result"}};
+  for (const char* name : {"c", "d", "e"}) runs.push_back({name, "not begun"});
+  const std::vector<LostRun> found = by_reason(runs);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].name, "4 runs (a, c, d and 1 more)");
+  EXPECT_EQ(found[0].why, "not begun");
+  EXPECT_EQ(found[1].name, "b");
+  runs.pop_back();
+  EXPECT_EQ(by_reason(runs).size(), 4U) << "three are named";
+}
+
 TEST(Sides, runs_are_paired_by_seed_and_then_by_time) {
   const auto seeds = [](Result& r, size_t i) { r.seeds.base = i % 2; };
   const Side base = test::side("a", {1, 2, 3, 4}, seeds);

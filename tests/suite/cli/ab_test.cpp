@@ -133,7 +133,7 @@ TEST(AbCommand, judges_a_recorded_comparison_again_and_leaves_with_its_code) {
   reports::test::Simulated machine;
   const test::Finished equal = noisemark({"ab", "--from", recorded(folder.path(), machine)});
   EXPECT_EQ(equal.code, 0) << equal.both();
-  EXPECT_EQ(equal.out.find("# equivalent: gmm16-ho@cpu, A to B\n"), 0U) << equal.out;
+  EXPECT_EQ(equal.out.find("# EQUIVALENT: gmm16-ho@cpu, A to B\n"), 0U) << equal.out;
   machine.slow_down = 0.1;
   const std::string slow = recorded(folder.path(), machine);
   EXPECT_EQ(noisemark({"ab", "--from", slow}).code, 1);

@@ -78,7 +78,7 @@ TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
   EXPECT_EQ(compare({base, candidate, "--inconclusive=fail"}).code, 4);
   const test::Finished warned = compare({base, candidate, "--inconclusive=warn"});
   EXPECT_EQ(warned.code, 0);
-  EXPECT_EQ(warned.out.find("# inconclusive: "), 0U) << warned.out;
+  EXPECT_EQ(warned.out.find("# INCONCLUSIVE: "), 0U) << warned.out;
 }
 
 TEST_F(CompareCommand, says_in_every_format_why_an_inconclusive_comparison_leaves_with_0) {
@@ -108,7 +108,7 @@ TEST_F(CompareCommand, refuses_too_few_pairs_and_does_not_soften_that) {
   for (const char* word : {"--inconclusive=fail", "--inconclusive=warn"}) {
     const test::Finished few = compare({base, candidate, word});
     EXPECT_EQ(few.code, 2) << word;
-    EXPECT_EQ(few.out.find("# too few pairs: "), 0U) << few.out;
+    EXPECT_EQ(few.out.find("# TOO FEW PAIRS: "), 0U) << few.out;
   }
   const test::Finished exact = compare({base, candidate, "--exact"});
   EXPECT_EQ(exact.code, 0);
