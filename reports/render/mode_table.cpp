@@ -142,12 +142,13 @@ constexpr const char* kAtMostWords =
     "better.";
 constexpr const char* kTimeWords =
     "The overhead is the time that the mode adds to a step of none, measured in turns in one "
-    "process. Images/s are those of runs made one after another, so that their ratio also has what "
-    "the machine did meanwhile. A certificate of PASS means the same bits as under none; "
-    "UNAVAILABLE proves nothing, because a compared step followed no plan or two trainings under "
-    "none differ; a lossy mode has its relative gradient error instead. Fallbacks are recipes and "
-    "shortcuts that were not exact, tensors that no codec took or host memory had no room for, and "
-    "passes on another path, over all passes of the run.";
+    "process; where its interval is wider than 10 points and than itself, the machine was too "
+    "busy, or the rounds too few, to tell. Images/s are those of runs made one after another, so "
+    "that their ratio also has what the machine did meanwhile. A certificate of PASS means the "
+    "same bits as under none; UNAVAILABLE proves nothing, because a compared step followed no "
+    "plan or two trainings under none differ; a lossy mode has its relative gradient error "
+    "instead. Fallbacks are recipes and shortcuts that were not exact, tensors that no codec took"
+    " or host memory had no room for, and passes on another path, over all passes of the run.";
 
 constexpr const char* kFitWords =
     "The largest batch is the one whose steady step takes at most this much memory of all owners. "

@@ -21,12 +21,6 @@
 namespace noisemark::reports {
 namespace {
 
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
-
 std::string verdict_of(const Gate& gate) {
   if (gate.verdict == Verdict::kNotApplied) return "not applied";
   return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";
@@ -53,6 +47,13 @@ std::string cost_words(const Result& result) {
                      peak.empty() ? "" : " and held at most " + peak + " of memory");
 }
 
+/// "20.0 % above the least that any model can reach", or how many times that.
+std::string excess_words(double excess_frac) {
+  return fmt::format("{} the least that any model can reach",
+                     excess_frac < 1 ? format_percent(excess_frac) + " above"
+                                     : fmt::format("{:.1f} times", 1 + excess_frac));
+}
+
 /// "the validation loss fell from 1.075 to 0.4055"; empty without an evaluation.
 std::string loss_words(const Result& result) {
   const auto& evaluations = result.quality.evaluations;
@@ -63,9 +64,10 @@ std::string loss_words(const Result& result) {
     return fmt::format("the validation loss was {} at the start", format_number(first.loss));
   }
   return fmt::format(
-      "the validation loss {} from {} to **{}**{}", last.loss < first.loss ? "fell" : "went",
+      "the validation loss {} from {} to **{}**{}{}", last.loss < first.loss ? "fell" : "went",
       format_number(first.loss), format_number(last.loss),
-      last.step < result.protocol.steps ? fmt::format(" after step {}", last.step) : "");
+      last.step < result.protocol.steps ? fmt::format(" after step {}", last.step) : "",
+      last.excess_frac ? ", " + excess_words(*last.excess_frac) : "");
 }
 
 /// A sentence with the figures that a reader came for.
@@ -95,7 +97,7 @@ std::string verdict_words(const Result& result) {
     case ExitCode::kFailed:
       return "FAIL";
     default:
-      return upper(result.exit.status);
+      return capitals(result.exit.status);
   }
 }
 

@@ -252,6 +252,13 @@ std::string overhead_words(const MemoryMode& mode) {
     text += fmt::format(" Two trainings under none differed by {}.",
                         signed_percent(*overhead.noise_frac));
   }
+  constexpr double kWide = 0.1;
+  const double width = overhead.ci95 ? overhead.ci95->high - overhead.ci95->low : 0;
+  if (width > std::max(kWide, std::abs(*overhead.frac))) {
+    text +=
+        " **The interval is so wide that this tells little:** the machine did other work "
+        "meanwhile, or the rounds were too few.";
+  }
   return text + "\n";
 }
 

@@ -84,7 +84,11 @@ std::string quality_in_short(const Result& result) {
                                  format_count(last.samples_seen), format_number(last.loss));
   if (start > 0)
     text += fmt::format(", {} of that at the start", format_percent(last.loss / start));
-  if (!result.quality.target_loss) return text + "; no target is set";
+  if (!result.quality.target_loss) {
+    return text +
+           "; no target is set: how good that is, `noisemark quality` says of several "
+           "seeds, and `noisemark fid` of drawn images";
+  }
   return text +
          fmt::format("; the target {} {}", format_number(*result.quality.target_loss),
                      result.quality.time_to_quality_s

@@ -7,7 +7,9 @@
 #include <tuple>
 
 #include "reports/base/error.h"
+#include "reports/base/quantity.h"
 #include "reports/compare/sides.h"
+#include "reports/render/report.h"
 #include "reports/seeds/gates.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/measures.h"
@@ -85,6 +87,7 @@ class Judging {
     judge_ranges();
     if (study_.tests > 0 || !study_.ranges.empty()) count_look(runs_, study_.looks);
     find_lost_runs();
+    note_short_trainings();
     return std::move(study_);
   }
 
@@ -235,11 +238,32 @@ class Judging {
 
   void find_lost_runs() {
     for (const LostRun& run : side_.lost) {
-      const std::string words = fmt::format("{}: {}", run.name, run.why);
-      study_.without_result.push_back(words);
-      if (!run.skipped) record(QualityVerdict::kInconclusive, words);
+      study_.without_result.push_back(fmt::format("{}: {}", run.name, run.why));
+    }
+    for (const LostRun& run : by_reason(side_.lost)) {
+      if (!run.skipped) {
+        record(QualityVerdict::kInconclusive, fmt::format("{}: {}", run.name, run.why));
+      }
     }
     study_.notes = side_.left_out;
+  }
+
+  /// Trainings that have hardly begun are alike, whatever a mode rounds.
+  void note_short_trainings() {
+    constexpr double kBegun = 0.9;
+    std::set<std::string> named;
+    for (const NamedResult& run : side_.runs) {
+      const auto& evaluations = run.result.quality.evaluations;
+      if (evaluations.size() < 2) continue;
+      const double left = evaluations.back().loss / evaluations.front().loss;
+      const std::string name = benchmark_name(run.result.identity);
+      if (!(left > kBegun) || !named.insert(name).second) continue;
+      study_.reasons.push_back(fmt::format(
+          "{}: after {} the loss was still {} of that at the start ({}): trainings that have "
+          "hardly "
+          "begun show little of what a mode costs in quality",
+          name, format_counted(run.result.protocol.steps, "step"), format_percent(left), run.name));
+    }
   }
 
   const QualitySide& judged_;

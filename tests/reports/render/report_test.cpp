@@ -56,6 +56,36 @@ TEST(Report, says_in_its_first_screen_what_a_person_must_know) {
   EXPECT_LE(std::count(screen.begin(), screen.end(), '\n'), 24) << "a screen has about 40 lines";
 }
 
+TEST(Report, says_in_its_first_screen_how_far_the_loss_is_from_the_best_where_that_is_known) {
+  const char* words = ", 86.2 % above the least that any model can reach";
+  EXPECT_TRUE(has(first_screen(rendered(full_result())), words))
+      << first_screen(rendered(full_result()));
+  Result result = full_result();
+  result.quality.evaluations.back().excess_frac = 30.7;
+  EXPECT_TRUE(has(first_screen(rendered(result)), ", 31.7 times the least that any model"));
+  result.quality.evaluations.back().excess_frac.reset();
+  result.quality.target_loss.reset();
+  const std::string screen = first_screen(rendered(result));
+  EXPECT_FALSE(has(screen, words));
+  EXPECT_TRUE(has(screen,
+                  "no target is set: how good that is, `noisemark quality` says of several "
+                  "seeds"))
+      << screen;
+}
+
+TEST(Report, warns_of_an_overhead_whose_interval_tells_little) {
+  Result result = test::result_under_echo();
+  result.memory_mode.overhead.frac = 0.02;
+  result.memory_mode.overhead.ci95 = Interval{-0.04, 0.05};
+  const char* words = "The interval is so wide that this tells little";
+  EXPECT_FALSE(has(rendered(result), words));
+  result.memory_mode.overhead.ci95 = Interval{-0.04, 0.07};
+  EXPECT_TRUE(has(rendered(result), words));
+  result.memory_mode.overhead.frac = 0.169;
+  result.memory_mode.overhead.ci95 = Interval{0.132, 0.258};
+  EXPECT_FALSE(has(rendered(result), words)) << "it proves that the mode costs time";
+}
+
 TEST(Report, names_the_commands_that_find_what_it_does_not_know) {
   Result result = full_result();
   result.identity.mode = "echo";

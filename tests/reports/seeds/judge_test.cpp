@@ -293,6 +293,19 @@ TEST(Quality, of_survivors_alone_is_inconclusive) {
   EXPECT_EQ(judge_quality(side).verdict, QualityVerdict::kInconclusive);
 }
 
+TEST(Quality, of_trainings_that_have_hardly_begun_says_so_once) {
+  const auto none = losses_of_none(3);
+  const auto begun = [](Result& result, uint64_t /*seed*/) {
+    auto& evaluations = result.quality.evaluations;
+    evaluations.front().loss = evaluations.back().loss / 0.95;
+  };
+  const QualityStudy study = judge_quality(together(
+      {seeds_of("none", none, begun), seeds_of("echo+dpr8", worse_by(0, 0.001, none), begun)}));
+  ASSERT_EQ(study.reasons.size(), 1U) << words_of(study);
+  EXPECT_NE(study.reasons[0].find("the loss was still 95.0"), std::string::npos)
+      << study.reasons[0];
+}
+
 TEST(Quality, compares_nothing_but_the_same_work_on_the_same_machine) {
   const auto none = losses_of_none(3);
   const auto other = [](Result& result, uint64_t) { result.identity.threads = 7; };
