@@ -132,11 +132,12 @@ void write_hostile(const fs::path& file) {
 
 int run(const fs::path& example, const fs::path& out) {
   fs::copy(example, out / "run", fs::copy_options::recursive);
+  fs::remove_all(out / "run" / "profile");
   (void)write_html_beside(out / "run" / "report.md");
   write_prediction(out / "prediction");
   write_profile(out / "profile");
   const fs::path whole = out / "whole";
-  fs::copy(example, whole, fs::copy_options::recursive);
+  fs::copy(out / "run", whole, fs::copy_options::recursive);
   write_profile(whole / "profile");
   write_prediction(whole / "predict");
   (void)write_html_beside(whole / "report.md", {"profile", "predict"});
