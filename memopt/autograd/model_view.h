@@ -14,6 +14,10 @@ struct ModelView {
   std::vector<std::pair<std::string, at::Tensor>> parameters;  ///< names as in state dict
   std::vector<at::Tensor> buffers;
   uint64_t seed = 0;  ///< for modes that round stochastically
+  /// Forward passes that a step may hold before their backwards, where the program knows it
+  /// beforehand.
+  int64_t passes_together = 1;
+  int64_t bytes_of_open_pass = 0;  ///< each of them holds so much beside what autograd saves
 };
 
 /// Returns the bytes of all gradients that the parameters have now, of sparse ones those of their

@@ -100,7 +100,7 @@ void BudgetMode::attach(const ModelView& model) {
   kept_ = {};
   in_step_ = step_exceeded_ = step_uncertain_ = false;
   passes_looked_at_ = 0;
-  steps_ = followed_too_early_ = most_before_passes_bytes_ = 0;
+  steps_ = followed_too_early_ = watched_from_ = most_before_passes_bytes_ = 0;
   step_mark_.reset();
   forget_plan();
 }
@@ -128,6 +128,7 @@ void BudgetMode::begin_step(int64_t step) {
     failure_ = nullptr;
     start_over("the first step was too early to plan");
     followed_too_early_ = PlannedMode::report().followed_passes;
+    watched_from_ = passes();
   }
   if (++steps_ == 2) most_before_passes_bytes_ = 0;  // the first makes what is made only once
   if (failure_) std::rethrow_exception(failure_);
@@ -171,7 +172,8 @@ void BudgetMode::end_step() {
   step_exceeded_ = false;
   if (device().is_cpu()) look_at_gradient();
   if (!in_step) return;
-  if (passes_before_ < forwards_until_steady() || passes() == passes_before_) return;
+  const int64_t watched = passes_before_ - watched_from_;
+  if (watched < forwards_until_steady() || passes() == passes_before_) return;
   ++kept_.steps;
   const Excess excess = excess_of_step(high_bytes);
   if (excess.reason.empty()) return;
@@ -387,7 +389,7 @@ void BudgetMode::plan_within(ErrorModel errors) {
   TORCH_CHECK(budget_.target == BudgetTarget::kPeakSaved || !unknown, name(),
               ": the allocations of the device cannot be followed");
   planner_ = std::make_shared<const Planner>(options_, budget_.target, measured_figures(),
-                                             std::move(errors));
+                                             std::move(errors), passes_beside());
   together_ = passes_together();
   answer_ = planner_->within(share());
 }
@@ -400,7 +402,7 @@ void BudgetMode::predict_again() {
   const PeakTimeline timeline = simulate(plan, measured_codec_figures(device()));
   point.peak_saved_bytes = timeline.peak_saved_bytes;
   if (budget_.target == BudgetTarget::kPeak) {
-    point.peak_bytes = peak_bytes(timeline, other_bytes(plan.graph));
+    point.peak_bytes = peak_bytes(timeline, other_bytes(plan.graph), passes_beside());
   }
   if (point.of(budget_.target) <= share()) return;
   plan_within(errors_);

@@ -145,6 +145,7 @@ class BudgetMode final : public PlannedMode {
   int64_t retained_before_ = 0;
   int64_t refused_before_ = 0;
   int64_t followed_too_early_ = 0;  ///< passes that followed a plan which was made too early
+  int64_t watched_from_ = 0;        ///< passes() when that plan was given up
   KeptBudget kept_;
   bool in_step_ = false;
   bool step_exceeded_ = false;    ///< the last one

@@ -113,7 +113,7 @@ void PlannedMode::attach(const ModelView& model) {
   earlier_passes_.clear();
   earlier_held_ = 0;
   patience_ = kFirstPatience;
-  together_ = 1;
+  together_ = model_.passes_together;
   beside_bytes_ = refused_bytes_ = other_plans_bytes_ = 0;
   graph_.reset();
   plan_.reset();
@@ -465,10 +465,13 @@ std::optional<PlanEstimate> PlannedMode::estimate() const {
   const PeakTimeline timeline = simulate(*plan_, measured_codec_figures(device()));
   PlanEstimate estimate;
   estimate.saved_bytes = timeline.saved_bytes;
-  estimate.peak_saved_bytes = timeline.peak_saved_bytes;
+  estimate.peak_saved_bytes =
+      timeline.peak_saved_bytes + passes_beside().passes * timeline.saved_bytes;
   estimate.cost_ns = timeline.cost_ns;
   const bool followed = plan_->graph->at_end.live_bytes >= 0;
-  if (followed) estimate.peak_bytes = peak_bytes(timeline, other_bytes(plan_->graph));
+  if (followed) {
+    estimate.peak_bytes = peak_bytes(timeline, other_bytes(plan_->graph), passes_beside());
+  }
   return estimate;
 }
 

@@ -15,6 +15,7 @@
 #include "memopt/accounting/allocation_source.h"
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/modes/mode.h"
+#include "memopt/plan/peak_timeline.h"
 #include "memopt/plan/resolve.h"
 #include "memopt/record/recorder.h"
 #include "memopt/replay/execution.h"
@@ -162,6 +163,10 @@ class PlannedMode : public Mode {
   virtual void forget_plan() {}
   /// The most forward passes so far that were held at once, for a backward after the last of them.
   [[nodiscard]] int64_t passes_together() const { return together_; }
+  /// The passes that a step holds beside each of its own, as far as the program knew beforehand.
+  [[nodiscard]] PassesBeside passes_beside() const {
+    return {model_.passes_together - 1, model_.bytes_of_open_pass};
+  }
   /// The most forward passes of earlier steps that were held when one of this step began.
   [[nodiscard]] int64_t passes_of_earlier_steps() const { return earlier_held_; }
   /// The most bytes by which the parameters had more gradients when a pass began that went the

@@ -501,12 +501,13 @@ int64_t live_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& 
   return std::max(event.between.live + other[i].between, event.at.live + other[i].at);
 }
 
-int64_t peak_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other) {
+int64_t peak_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other,
+                   const PassesBeside& beside) {
   int64_t peak = 0;
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     peak = std::max(peak, live_bytes(timeline, other, i));
   }
-  return peak;
+  return peak + beside.passes * (timeline.saved_bytes + beside.bytes_each);
 }
 
 }  // namespace noisemark::memopt

@@ -53,6 +53,12 @@ struct PeakTimeline {
   std::vector<int64_t> operator_cost;  ///< cost_ns by the operator that made the value first
 };
 
+/// Passes that are held while the one of a timeline runs, each as it is when its forward ends.
+struct PassesBeside {
+  int64_t passes = 0;
+  int64_t bytes_each = 0;  ///< each holds so many beside what a timeline counts
+};
+
 /// `figures` is asked for encoded values only.
 [[nodiscard]] PeakTimeline simulate(const TreatmentPlan& plan, const CodecFigures& figures);
 
@@ -68,8 +74,8 @@ struct PeakTimeline {
 /// The live bytes of all owners at event `i`.
 [[nodiscard]] int64_t live_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other,
                                  size_t i);
-/// The most of all owners over the step.
-[[nodiscard]] int64_t peak_bytes(const PeakTimeline& timeline,
-                                 const std::vector<OtherBytes>& other);
+/// The most of all owners over the step, if the passes beside have the plan of the timeline.
+[[nodiscard]] int64_t peak_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other,
+                                 const PassesBeside& beside = {});
 
 }  // namespace noisemark::memopt

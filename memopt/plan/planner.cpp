@@ -94,13 +94,14 @@ std::optional<double> BudgetAnswer::gap() const {
 }
 
 Planner::Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target,
-                 CodecFigures figures, ErrorModel errors)
+                 CodecFigures figures, ErrorModel errors, const PassesBeside& beside)
     : options_(std::move(options)),
       target_(target),
       figures_(std::move(figures)),
       errors_(std::move(errors)),
       kept_(kept_timeline(options_->graph())),
       other_(other_bytes(*options_->graph(), kept_)),
+      beside_(beside),
       bound_(*options_, figures_, kept_, other_, target == BudgetTarget::kPeak) {
   std::vector<PlanPoint> uniform = uniform_points();
   const auto limited = uniform.begin() + static_cast<std::ptrdiff_t>(options_->unlimited());
@@ -174,7 +175,7 @@ PlanPoint Planner::evaluate(const std::vector<size_t>& chosen,
 PlanPoint Planner::point_of(const PeakTimeline& timeline, const std::vector<size_t>& chosen) const {
   PlanPoint point;
   point.chosen = chosen;
-  point.peak_bytes = memopt::peak_bytes(timeline, other_);
+  point.peak_bytes = memopt::peak_bytes(timeline, other_, beside_);
   point.peak_saved_bytes = timeline.peak_saved_bytes;
   point.saved_bytes = timeline.saved_bytes;
   point.cost_ns = timeline.cost_ns;

@@ -80,7 +80,7 @@ struct BudgetAnswer {
 class Planner {
  public:
   Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target, CodecFigures figures,
-          ErrorModel errors = {});
+          ErrorModel errors = {}, const PassesBeside& beside = {});
 
   /// The points from the cheapest plan to the smallest; no point beats another in bytes and cost.
   [[nodiscard]] const std::vector<PlanPoint>& curve() const { return curve_; }
@@ -123,6 +123,7 @@ class Planner {
   ErrorModel errors_;
   PeakTimeline kept_;  ///< when everything is
   std::vector<OtherBytes> other_;
+  PassesBeside beside_;
   CostBound bound_;
   std::vector<plan::Block> blocks_;
   bool tried_all_ = false;

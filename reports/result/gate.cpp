@@ -161,13 +161,21 @@ Gate plan(const MemoryMode& mode) {
   return gate;
 }
 
+/// Each of several ranks keeps the budget by itself: the highest peak of all.
+int64_t peak_of_ranks(const Result& result) {
+  int64_t most = result.memory.peak_bytes;
+  for (const RankRecord& rank : result.ranks) most = std::max(most, rank.peak.allocator_bytes);
+  return most;
+}
+
 Gate budget(const Result& result) {
   const ModeBudget& asked = result.memory_mode.budget;
   const MemorySection& memory = result.memory;
   const auto bound = static_cast<double>(asked.bytes.value_or(0));
   Gate gate{{}, asked.figure, "at most", {}, bound, "bytes", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
-  const int64_t held = asked.figure == "peak_bytes" ? memory.peak_bytes : memory.peak_saved_bytes;
+  const int64_t held =
+      asked.figure == "peak_bytes" ? peak_of_ranks(result) : memory.peak_saved_bytes;
   gate = decided(gate, static_cast<double>(held));
   gate.words = fmt::format(
       "{} of a steady step are {}, {} the budget of {}.", asked.figure, format_exact_bytes(held),

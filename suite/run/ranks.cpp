@@ -223,9 +223,9 @@ void require_division(const RunSpec& spec) {
     return require_equal_shares(spec.ranks, train.batch, train.accumulation);
   }
   require_pipeline(spec.micro_batches, spec.definition, spec.precision);
-  // A stage follows its plan later than a budget counts on, and its peak is not that of stage 0.
-  if (spec.mode.budget) {
-    throw bad_input("--pipeline", "--mode", spec.mode.name, "a mode without a budget");
+  // Rounding on one stage spoils the gradients of those before it, which no stage can measure.
+  if (spec.mode.budget && spec.mode.budget->error) {
+    throw bad_input("--pipeline", "--mode", spec.mode.name, "a budget without an error");
   }
   if (!spec.reduction.empty()) {
     throw bad_input("--pipeline", "--reduce", spec.reduction, "exact: stages reduce no gradients");

@@ -234,16 +234,18 @@ PipelineSchedule pipeline_schedule_of(const std::string& word) {
   return word == kSchedules[1] ? PipelineSchedule::kGpipe : PipelineSchedule::k1F1B;
 }
 
-std::vector<StagePass> passes_of(PipelineSchedule schedule, int64_t stage, int64_t stages,
-                                 int64_t micro_batches) {
-  const int64_t ahead = schedule == PipelineSchedule::kGpipe
-                            ? micro_batches
-                            : std::min(stages - stage, micro_batches);  // before the first backward
+int64_t passes_together(PipelineSchedule schedule, int64_t stage, int64_t stages,
+                        int64_t micro_batches) {
+  return schedule == PipelineSchedule::kGpipe ? micro_batches
+                                              : std::min(stages - stage, micro_batches);
+}
+
+std::vector<StagePass> passes_of(int64_t together, int64_t micro_batches) {
   std::vector<StagePass> passes;
-  for (int64_t micro = 0; micro < ahead; ++micro) passes.push_back({false, micro});
+  for (int64_t micro = 0; micro < together; ++micro) passes.push_back({false, micro});
   for (int64_t micro = 0; micro < micro_batches; ++micro) {
     passes.push_back({true, micro});
-    if (micro + ahead < micro_batches) passes.push_back({false, micro + ahead});
+    if (micro + together < micro_batches) passes.push_back({false, micro + together});
   }
   return passes;
 }
@@ -329,6 +331,7 @@ struct Pipeline::State {
   std::vector<std::optional<Open>> open;  ///< by micro-batch
   at::Tensor seeded;                      ///< the generator at the beginning of the step
   int64_t state_bytes = 0;
+  int64_t input_bytes = 0;  ///< bytes of a micro-batch
 
   State(std::shared_ptr<Group> ranks, Denoiser& network, PipelineOptions how,
         const Precision& numbers, at::Device where)
@@ -354,6 +357,7 @@ struct Pipeline::State {
     Division& division = *options.division;
     const int64_t ranks = group->rank().ranks;
     const bool known = divides(division, model.parts().size(), ranks);
+    input_bytes = static_cast<int64_t>(x.nbytes());
     const Trace trace = traced(model, precision, x, known ? 1 : kRounds);
     const size_t parts = trace.part_s.size();
     if (static_cast<size_t>(ranks) > parts) {
@@ -496,9 +500,21 @@ bool Pipeline::is_last() const {
   return state_->is_last();
 }
 
-std::vector<StagePass> Pipeline::passes() const {
-  return passes_of(state_->options.schedule, state_->stage(), state_->group->rank().ranks,
-                   state_->options.micro_batches);
+int64_t Pipeline::together() const {
+  return passes_together(state_->options.schedule, state_->stage(), state_->group->rank().ranks,
+                         state_->options.micro_batches);
+}
+
+std::vector<StagePass> Pipeline::passes(bool in_turn) const {
+  return passes_of(in_turn ? 1 : together(), state_->options.micro_batches);
+}
+
+int64_t Pipeline::bytes_of_open_pass() const {
+  const State& state = *state_;
+  int64_t bytes = is_first() || is_last() ? state.input_bytes : 0;
+  for (const size_t c : state.outgoing) bytes += state.crossings[c].layout.bytes();
+  for (const size_t c : state.incoming) bytes += state.crossings[c].layout.bytes();
+  return bytes;
 }
 
 std::vector<Pieces> Pipeline::shares() const {

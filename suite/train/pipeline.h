@@ -36,9 +36,12 @@ struct StagePass {
   int64_t micro = 0;  ///< the number of its micro-batch
 };
 
-/// All passes of stage `stage` of `stages` in one step.
-[[nodiscard]] std::vector<StagePass> passes_of(PipelineSchedule schedule, int64_t stage,
-                                               int64_t stages, int64_t micro_batches);
+/// Returns of how many micro-batches such a stage holds tensors at the same time.
+[[nodiscard]] int64_t passes_together(PipelineSchedule schedule, int64_t stage, int64_t stages,
+                                      int64_t micro_batches);
+
+/// All passes of a stage in one step, of which it holds the tensors of `together` at once.
+[[nodiscard]] std::vector<StagePass> passes_of(int64_t together, int64_t micro_batches);
 
 /// Divides parts in their order into `stages` groups, so that the longest group is as short as can
 /// be. Returns each group's first part. No group is empty; there are at least as many parts.
@@ -92,7 +95,13 @@ class Pipeline {
 
   [[nodiscard]] bool is_first() const;
   [[nodiscard]] bool is_last() const;
-  [[nodiscard]] std::vector<StagePass> passes() const;
+  /// The stage's passes in one step: by the schedule, or each backward pass right after its forward
+  /// pass. That takes longer, and a memory mode then sees one pass at a time.
+  [[nodiscard]] std::vector<StagePass> passes(bool in_turn) const;
+  /// By the schedule the stage holds the tensors of so many micro-batches at once.
+  [[nodiscard]] int64_t together() const;
+  /// Returns what it holds of each of them beside what autograd saves: inputs, and what it gave.
+  [[nodiscard]] int64_t bytes_of_open_pass() const;
   /// The parameters of each stage, whole, as pieces of the model's.
   [[nodiscard]] std::vector<Pieces> shares() const;
   /// Returns whether this stage has the parameter of that name.

@@ -157,6 +157,10 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
   view.parameters = parameters();
   view.seed = definition.seed;
   for (const at::Tensor& buffer : model_->buffers()) view.buffers.push_back(buffer);
+  if (pipeline_) {
+    view.passes_together = pipeline_->together();
+    view.bytes_of_open_pass = pipeline_->bytes_of_open_pass();
+  }
   mode_.attach(view);
   if (options_.group && !pipeline_) {
     reducer_ =
@@ -603,7 +607,8 @@ void Trainer::run_pipeline(const std::vector<StepObserver*>& observers,
   const ModeStepGuard mode_step(mode_, record.step);
   const std::unique_ptr<BrokenSaving> broken = broken_saving(sink);
   roots_.assign(static_cast<size_t>(micro_batches()), {});
-  for (const StagePass& pass : pipeline_->passes()) {
+  const bool in_turn = issued_steps_ < mode_.forwards_until_steady();
+  for (const StagePass& pass : pipeline_->passes(in_turn)) {
     if (!pass.backward) {
       const PhaseScope phase(observers, Phase::kForward);
       forward_of_stage(pass.micro, broken ? *broken : sink);

@@ -81,7 +81,8 @@ struct StepRecord {
 /// same weights, those of one rank but for the order of sums.
 ///
 /// In a pipeline every rank has the weights, the optimizer and the average of its stage alone, and
-/// all ranks have the whole batch, which is divided into micro-batches.
+/// all ranks have the whole batch, which is divided into micro-batches. While a memory mode
+/// watches, every stage has one of them at a time.
 ///
 /// With a graph the first steps are as ever: until the mode is steady, and some on the stream that
 /// is recorded. Then one is recorded, and from there on every step is a repetition of it: the batch

@@ -61,8 +61,8 @@ struct RunSpec {
   [[nodiscard]] int64_t forwards_of_step() const {
     return micro_batches > 0 ? micro_batches : definition.train.accumulation;
   }
-  /// Returns how many of them a memory mode can record at least. A stage may begin its next
-  /// forward pass before the backward pass of the last one, and only one of these is recorded.
+  /// Returns how many of them count as watched by a memory mode. In a pipeline it is one, because
+  /// stages have one micro-batch at a time for as many steps as the mode watches passes (Trainer).
   [[nodiscard]] int64_t watched_of_step() const {
     return micro_batches > 0 ? 1 : definition.train.accumulation;
   }

@@ -204,6 +204,14 @@ TEST(Gate, budget_turns_red_one_byte_above_what_was_asked_for) {
   }
 }
 
+TEST(Gate, budget_of_several_ranks_is_kept_by_each) {
+  Result result = result_under_budget("peak_bytes");
+  result.ranks.resize(2);
+  EXPECT_EQ(verdict_of(result, "budget"), Verdict::kPass);
+  result.ranks[1].peak.allocator_bytes = result.memory.peak_bytes + 1;
+  EXPECT_EQ(verdict_of(result, "budget"), Verdict::kFail);
+}
+
 TEST(Gate, budget_judges_no_run_whose_memory_was_not_measured) {
   Result result = result_under_budget("peak_bytes");
   result.memory = {};

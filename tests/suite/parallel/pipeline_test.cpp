@@ -34,20 +34,30 @@ std::string words_of(const std::vector<StagePass>& passes) {
   return words;
 }
 
+std::string schedule_of(PipelineSchedule schedule, int64_t stage, int64_t stages,
+                        int64_t micro_batches) {
+  return words_of(
+      passes_of(passes_together(schedule, stage, stages, micro_batches), micro_batches));
+}
+
 TEST(Schedules, of_gpipe_are_all_forward_passes_and_then_all_backward_passes) {
   for (const int64_t stage : {0, 1}) {
-    EXPECT_EQ(words_of(passes_of(PipelineSchedule::kGpipe, stage, 2, 3)), "F0 F1 F2 B0 B1 B2 ");
+    EXPECT_EQ(schedule_of(PipelineSchedule::kGpipe, stage, 2, 3), "F0 F1 F2 B0 B1 B2 ");
   }
 }
 
 TEST(Schedules, of_1f1b_alternate_after_as_many_forward_passes_as_stages_follow) {
-  EXPECT_EQ(words_of(passes_of(PipelineSchedule::k1F1B, 0, 3, 4)), "F0 F1 F2 B0 F3 B1 B2 B3 ");
-  EXPECT_EQ(words_of(passes_of(PipelineSchedule::k1F1B, 1, 3, 4)), "F0 F1 B0 F2 B1 F3 B2 B3 ");
-  EXPECT_EQ(words_of(passes_of(PipelineSchedule::k1F1B, 2, 3, 4)), "F0 B0 F1 B1 F2 B2 F3 B3 ");
+  EXPECT_EQ(schedule_of(PipelineSchedule::k1F1B, 0, 3, 4), "F0 F1 F2 B0 F3 B1 B2 B3 ");
+  EXPECT_EQ(schedule_of(PipelineSchedule::k1F1B, 1, 3, 4), "F0 F1 B0 F2 B1 F3 B2 B3 ");
+  EXPECT_EQ(schedule_of(PipelineSchedule::k1F1B, 2, 3, 4), "F0 B0 F1 B1 F2 B2 F3 B3 ");
 }
 
 TEST(Schedules, of_1f1b_with_fewer_micro_batches_than_stages_are_those_of_gpipe_at_first) {
-  EXPECT_EQ(words_of(passes_of(PipelineSchedule::k1F1B, 0, 4, 2)), "F0 F1 B0 B1 ");
+  EXPECT_EQ(schedule_of(PipelineSchedule::k1F1B, 0, 4, 2), "F0 F1 B0 B1 ");
+}
+
+TEST(Schedules, of_one_micro_batch_at_a_time_run_each_backward_pass_after_its_forward_pass) {
+  EXPECT_EQ(words_of(passes_of(1, 3)), "F0 B0 F1 B1 F2 B2 ");
 }
 
 /// The longest of the groups that begin there.

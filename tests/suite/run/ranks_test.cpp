@@ -148,8 +148,8 @@ TEST(RunByRanks, refuse_a_pipeline_that_cannot_be) {
             std::string::npos);
   EXPECT_NE(refusal({"--pipeline", "1f1b", "--reduce", "bf16"}).find("--pipeline: --reduce: bf16"),
             std::string::npos);
-  EXPECT_NE(refusal({"--pipeline", "1f1b", "--mode", "budget:1GiB"})
-                .find("--pipeline: --mode: budget:1GiB (a mode without a budget)"),
+  EXPECT_NE(refusal({"--pipeline", "1f1b", "--mode", "budget:1GiB,error=0.01"})
+                .find("--pipeline: --mode: budget:1GiB,error=0.01 (a budget without an error)"),
             std::string::npos);
   EXPECT_NE(refusal({"--micro-batches", "2"}).find("--micro-batches: 2 (only with --pipeline)"),
             std::string::npos);
@@ -179,6 +179,32 @@ TEST(RunByRanks, are_stages_that_save_memory_and_prove_that_no_bit_changed) {
   for (const char* gate : {"certificate", "plan", "rank_closure"}) expect_passed(result, gate);
   EXPECT_LT(result.memory.peak_saved_bytes, result.memory_mode.plain.peak_saved_bytes);
   for (const reports::RankRecord& rank : result.ranks) EXPECT_EQ(rank.fallbacks.size(), 3U);
+}
+
+int64_t highest_peak(const reports::Result& result) {
+  int64_t most = 0;
+  for (const reports::RankRecord& rank : result.ranks) {
+    most = std::max(most, rank.peak.allocator_bytes);
+  }
+  return most;
+}
+
+TEST(RunByRanks, are_stages_each_of_which_keeps_the_budget) {
+  const TemporaryFolder folder;
+  const reports::Result none = stages_under("none", folder.path() / "none");
+  const int64_t bound = highest_peak(none) * 9 / 10;
+  const std::string budget = "budget:" + std::to_string(bound);
+  const reports::Result result = stages_under(budget, folder.path() / "budget");
+  for (const char* gate : {"certificate", "plan", "budget", "budget_steps", "rank_closure"}) {
+    expect_passed(result, gate);
+  }
+  EXPECT_LE(highest_peak(result), bound);
+  const std::string saved_budget =
+      "budget:saved=" + std::to_string(none.memory.peak_saved_bytes * 9 / 10);
+  const reports::Result saved = stages_under(saved_budget, folder.path() / "saved");
+  for (const char* gate : {"certificate", "plan", "budget", "budget_steps"}) {
+    expect_passed(saved, gate);
+  }
 }
 
 TEST(RunByRanks, are_stages_whose_rounding_has_one_error_of_all_gradients) {
