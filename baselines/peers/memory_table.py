@@ -25,7 +25,8 @@ the interval holds both. No mode is called faster whose median is not.
 A mode whose run ends with a failed gate stays in the table, which names the gate, and ends it with 1. So
 does a contestant that fails otherwise; of it the table has what was measured before.
 
-Exit codes: 0 measured, 1 a contestant failed or a target of --check was missed, 2 bad input.
+Exit codes: 0 measured, 1 a contestant failed or a target of --check was missed, 2 bad input,
+77 a contestant that is needed cannot run here.
 """
 
 import argparse

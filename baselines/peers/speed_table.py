@@ -9,7 +9,7 @@ gets speed.md and the raw turns of every run. A contestant that cannot run here 
 the table says so; it ends with 1 where one failed. With --device cuda all train the benchmarks' @gpu on
 the GPU.
 
-Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
+Exit codes: 0 measured, 1 a contestant failed, 2 bad input, 77 one that is needed cannot run here.
 """
 
 import argparse

@@ -53,8 +53,8 @@ PROGRAM
 
 # The same program twice passes, and nothing is hidden.
 expect 0 "$(gate same)" "the same program twice"
-grep -qE '^# (equivalent|improved|not worse)' "$work/same/comparison.md" || fail "no comparison that passed"
-grep -qE '^# (equivalent|improved|not worse)' "$work/same/exact.md" || fail "no exact comparison that passed"
+grep -qE '^# (EQUIVALENT|IMPROVED|NOT WORSE)' "$work/same/comparison.md" || fail "no comparison that passed"
+grep -qE '^# (EQUIVALENT|IMPROVED|NOT WORSE)' "$work/same/exact.md" || fail "no exact comparison that passed"
 cmp -s <(cat "$work/same/exact.md" "$work/same/comparison.md") "$work/summary" || fail "the summary is not both comparisons"
 for side in base new; do
   [[ -s $work/same/$side/$rounds/gmm16/result.json && ! -e $work/same/$side/$((rounds + 1)) ]] || fail "$side: not $rounds rounds"

@@ -64,7 +64,8 @@ class PublishedTraces(unittest.TestCase):
         compared = 0
         for path in sorted(TRACES.glob("*.json.gz")):
             printed = subprocess.run([PROGRAM, "trace", str(path), "--format", "json"], capture_output=True, text=True)
-            ours = json.loads(printed.stdout) if printed.returncode == 0 else {"total_us": 0}
+            self.assertEqual(printed.returncode, 0, f"{path.name}: {printed.stderr}")
+            ours = json.loads(printed.stdout)
             if ours["total_us"] == 0:
                 continue
             with self.subTest(path.name):

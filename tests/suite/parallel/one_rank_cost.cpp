@@ -8,10 +8,12 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <charconv>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,7 +58,10 @@ Wishes wishes_of(int argc, char** argv) {
     if (name == "--data") {
       wishes.data = argv[i + 1];
     } else if (name == "--pairs" || name == "--threads") {
-      (name == "--pairs" ? wishes.pairs : wishes.threads) = std::stoll(argv[i + 1]);
+      const std::string_view text = argv[i + 1];
+      int64_t& wish = name == "--pairs" ? wishes.pairs : wishes.threads;
+      const auto [end, fault] = std::from_chars(text.begin(), text.end(), wish);
+      if (fault != std::errc() || end != text.end() || wish < 1) throw usage;
     } else {
       throw usage;
     }
@@ -100,10 +105,11 @@ std::vector<double> ratios(const std::vector<double>& a, const std::vector<doubl
 /// Prints what `values` say of `name`; returns the interval's lower end.
 double print_cost(const std::string& name, const std::vector<double>& values) {
   const auto interval = reports::median_interval(values);
-  const double low = interval ? interval->low : 0;
-  fmt::print("{}: {:+.2f} % [{:+.2f}, {:+.2f}]\n", name, 100 * reports::median(values), 100 * low,
-             interval ? 100 * interval->high : 0);
-  return low;
+  const std::string ends =
+      interval ? fmt::format("[{:+.2f}, {:+.2f}]", 100 * interval->low, 100 * interval->high)
+               : "without an interval, of so few pairs";
+  fmt::print("{}: {:+.2f} % {}\n", name, 100 * reports::median(values), ends);
+  return interval ? interval->low : 0;
 }
 
 /// The median seconds that the phase takes longer.
