@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdio>
 #include <optional>
 #include <string_view>
@@ -16,6 +14,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
+#include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/streams.h"
@@ -170,12 +169,6 @@ FreshFolder::~FreshFolder() {
 
 namespace {
 
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
-  return text;
-}
-
 std::optional<double> figure(const reports::Result& result, std::string_view name) {
   const reports::Metric* metric = reports::find_metric(result, name);
   return metric != nullptr ? metric->value : std::nullopt;
@@ -219,8 +212,8 @@ std::string verdict_text(const reports::Result& result, const std::filesystem::p
   const reports::Identity& id = result.identity;
   const std::string rounded = id.reduction.empty() ? "" : " reduced in " + id.reduction;
   std::string text =
-      fmt::format("{} {}@{} {} {} {}{}{}\n", upper(result.exit.status), id.benchmark, id.scale,
-                  id.mode, id.baseline, id.precision, rounded, figures(result));
+      fmt::format("{} {}@{} {} {} {}{}{}\n", reports::capitals(result.exit.status), id.benchmark,
+                  id.scale, id.mode, id.baseline, id.precision, rounded, figures(result));
   for (const std::string& reason : result.exit.reasons) text += "  " + reason + "\n";
   return text + "  report: " + (folder / "report.md").string() + "\n";
 }
