@@ -411,20 +411,6 @@ std::string PlannedMode::reason_without_plan() const {
   return report.missing_reason.empty() ? kDeparted : report.missing_reason;
 }
 
-namespace {
-
-/// Says why a plan keeps all that is saved, where that is no choice; else empty.
-std::string reason_to_keep_all(const TreatmentPlan& plan, const PlanSummary& summary) {
-  if (summary.held_bytes < summary.recorded_bytes || summary.recorded_bytes == 0) return "";
-  const std::vector<HeldGroup> held = held_groups(plan);
-  const bool chosen = std::any_of(held.begin(), held.end(),
-                                  [](const HeldGroup& group) { return is_choice(group.reason); });
-  if (held.empty() || chosen) return "";
-  return "for most of it: " + std::string(keep_reason_name(held.front().reason));
-}
-
-}  // namespace
-
 PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
@@ -438,7 +424,6 @@ PlannedModeReport PlannedMode::report() const {
   if (report.verified && report.unplanned_passes > 0 && departures_ > 0) {
     report.departure_reason = kDeparted;
   }
-  if (report.verified) report.keeps_all_reason = reason_to_keep_all(*plan_, report.plan);
   report.host = host_memory();
   return report;
 }
@@ -889,9 +874,29 @@ TreatmentPlan PlannedMode::plan_for(std::shared_ptr<const StepGraph> graph,
   return std::move(guarded.plan);
 }
 
+namespace {
+
+/// Says why a plan keeps all that is saved, where that is no choice; else empty.
+std::string reason_to_keep_all(const TreatmentPlan& plan, const PlanSummary& summary) {
+  if (summary.held_bytes < summary.recorded_bytes || summary.recorded_bytes == 0) return "";
+  const std::vector<HeldGroup> held = held_groups(plan);
+  const bool chosen = std::any_of(held.begin(), held.end(),
+                                  [](const HeldGroup& group) { return is_choice(group.reason); });
+  if (held.empty() || chosen) return "";
+  return "for most of it: " + std::string(keep_reason_name(held.front().reason));
+}
+
+}  // namespace
+
 PlannedModeReport report_of(const Mode& mode) {
-  if (const auto* planned = dynamic_cast<const PlannedMode*>(&mode)) return planned->report();
   PlannedModeReport report;
+  if (const auto* planned = dynamic_cast<const PlannedMode*>(&mode)) {
+    report = planned->report();
+    // A mode asks for its own report in each step, and this looks at every value of the plan.
+    if (report.verified)
+      report.keeps_all_reason = reason_to_keep_all(*planned->plan(), report.plan);
+    return report;
+  }
   report.missing_reason = "the mode makes no plan";
   return report;
 }

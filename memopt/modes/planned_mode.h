@@ -71,7 +71,8 @@ struct PlannedModeReport {
   std::optional<HostMemoryReport> host;  ///< empty: no offloading, or no plan yet
   std::string missing_reason;    ///< why there is no plan, or why it recomputes nothing; else empty
   std::string departure_reason;  ///< why the last pass did not follow the plan; empty: it did
-  std::string keeps_all_reason;  ///< why the plan saves nothing; empty: it does, or chose not to
+  std::string keeps_all_reason;  ///< by report_of(): why the plan saves nothing; empty: it does, or
+                                 ///< chose not to
   std::optional<KeptBudget> budget;  ///< empty: the mode has none
 };
 
