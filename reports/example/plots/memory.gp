@@ -8,7 +8,7 @@ set grid ytics linecolor rgb '#dddddd' linewidth 1
 set key outside right top Left reverse samplen 2 spacing 1.2
 set xlabel 'time since the step began (ms)'
 set ylabel 'live bytes (MiB)'
-set xrange [0:31.9705]
+set xrange [0:17.7522]
 set yrange [0:21.5998]
 plot 'memory.dat' using 1:8:9 with filledcurves fillcolor rgb '#BBBBBB' fillstyle solid noborder title 'temporary', \
      'memory.dat' using 1:7:8 with filledcurves fillcolor rgb '#AA4499' fillstyle solid noborder title 'workspace', \

@@ -1,5 +1,9 @@
-// reports/example, which the README shows. It is the folder of a run without its weights:
+// reports/example, which the README shows. It is the folder of a run without its weights, with
+// its profile and a BASE:
+//   noisemark run gmm16-ho@cpu --out earlier
 //   noisemark run gmm16-ho@cpu --out reports/example && rm reports/example/*.safetensors
+//   noisemark profile gmm16-ho@cpu --steps 1 --out reports/example/profile
+//   noisemark report reports/example --base earlier
 // After a change of the report's text, `noisemark report reports/example` is enough.
 #include <gtest/gtest.h>
 #include <unistd.h>
