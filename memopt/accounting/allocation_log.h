@@ -58,7 +58,7 @@ class OperatorTracker {
   [[nodiscard]] bool is_cast_of_parameter(const at::RecordFunction& function) const;
 
   std::function<size_t()> clock_;
-  std::vector<at::Tensor> parameters_;  ///< held, so that no address below is used again
+  std::vector<at::Tensor> parameters_;  ///< they live, so that no address below is used again
   std::unordered_set<const c10::StorageImpl*> parameter_storages_;
   std::vector<OperatorFrame> frames_;
 };
@@ -100,7 +100,7 @@ struct LogEvent {
   uint32_t thread = 0;  ///< ordinal of the thread, by first appearance in the process
   uint32_t frame = 0;   ///< operator that the thread worked for, 0: none
   Block block;
-  int64_t time_ns = 0;  ///< since the log was opened
+  int64_t time_ns = 0;  ///< time from the opening of the log
 };
 
 /// A block found by walking one of its owners.

@@ -23,7 +23,7 @@ namespace noisemark::memopt {
 /// One live allocation of a device's allocator.
 struct Block {
   uint64_t number = 0;                   ///< never used twice in a process
-  int64_t bytes = 0;                     ///< as requested
+  int64_t bytes = 0;                     ///< size that was requested
   Owner born_as = Owner::kUnattributed;  ///< the OwnerScope it was born in
 };
 
@@ -107,7 +107,7 @@ class HighMark {
   }
 
   AllocationSource& source_;
-  int64_t seen_bytes_ = 0;  ///< in what other readers took; guarded by the source
+  int64_t seen_bytes_ = 0;  ///< bytes in what other readers took; the source guards it
 };
 
 }  // namespace noisemark::memopt

@@ -137,7 +137,7 @@ void Attributor::claim_saved() {
 void Attributor::claim_walked() {
   struct Found {
     size_t begin;
-    bool present;  ///< in the last walk
+    bool present;  ///< the last walk met it
   };
   std::map<std::pair<uint64_t, Owner>, Found> found;
   size_t last_walk = 0;

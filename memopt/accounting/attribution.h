@@ -16,11 +16,11 @@ namespace noisemark::memopt {
 struct OwnedInstant {
   size_t instant = 0;
   int64_t time_ns = 0;
-  std::array<int64_t, kOwnerCount> bytes{};  ///< by owner, kUnattributed included
-  int64_t live_bytes = 0;  ///< by the allocator's events alone: what the owners must add up to
+  std::array<int64_t, kOwnerCount> bytes{};  ///< one sum for each owner, kUnattributed included
+  int64_t live_bytes = 0;  ///< sum of the allocator's events, to which the owners must add up
 
   [[nodiscard]] int64_t of(Owner owner) const { return bytes[static_cast<size_t>(owner)]; }
-  /// Held only for backward: activations, encoded and rematerialized.
+  /// Bytes that are held only for backward: activations, encoded and rematerialized.
   [[nodiscard]] int64_t saved_bytes() const;
 };
 
@@ -28,7 +28,7 @@ struct OwnedInstant {
 struct OwnedBoundary {
   std::string name;
   OwnedInstant at;
-  int64_t allocator_bytes = 0;    ///< read from the allocator itself
+  int64_t allocator_bytes = 0;    ///< the allocator's own sum
   int64_t naive_saved_bytes = 0;  ///< activations summed per saved variable instead of per block
 };
 

@@ -16,12 +16,12 @@ enum class Owner : uint8_t {
   kGradients,       ///< `.grad`, and the buckets in which ranks exchange it
   kInput,           ///< the batch and what the loader holds ready
   kAutocastCache,   ///< casts of weights
-  kEncoded,         ///< stored by a mode instead of a saved tensor
-  kRematerialized,  ///< decoded or recomputed during backward
-  kActivations,     ///< kept for backward
+  kEncoded,         ///< is stored by a mode instead of a saved tensor
+  kRematerialized,  ///< is decoded or recomputed during backward
+  kActivations,     ///< is kept for backward
   kCommunication,   ///< other tensors on their way between ranks
   kWorkspace,       ///< scratch of an operator's library call
-  kTemporary,       ///< made by an operator in the current phase, kept by nobody
+  kTemporary,       ///< is made by an operator in the current phase, and nobody keeps it
   kUnattributed,
 };
 

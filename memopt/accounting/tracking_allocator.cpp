@@ -79,7 +79,7 @@ class TrackingAllocator final : public c10::Allocator, public AllocationSource {
   alignas(64) std::atomic<int64_t> live_{0};
   std::atomic<int64_t> limit_{kNoLimit};
   std::atomic<int64_t> peak_{0};
-  std::atomic<int64_t> high_{0};  ///< since take_high_bytes()
+  std::atomic<int64_t> high_{0};  ///< highest value from take_high_bytes() on
   std::atomic<uint64_t> allocations_{0};
   alignas(64) std::atomic<AllocationListener*> listener_{nullptr};
   std::atomic<int64_t> session_{0};

@@ -23,8 +23,8 @@ void install_tracking_allocator(std::optional<int64_t> limit_bytes = std::nullop
 
 struct AllocatorTotals {
   int64_t live_bytes = 0;
-  int64_t peak_bytes = 0;   ///< since the last reset_peak()
-  int64_t allocations = 0;  ///< since the process began
+  int64_t peak_bytes = 0;   ///< peak from the last reset_peak() on
+  int64_t allocations = 0;  ///< their number from the beginning of the process on
 };
 [[nodiscard]] AllocatorTotals cpu_allocator_totals();
 void reset_cpu_allocator_peak();

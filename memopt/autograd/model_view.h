@@ -13,7 +13,7 @@ namespace noisemark::memopt {
 struct ModelView {
   std::vector<std::pair<std::string, at::Tensor>> parameters;  ///< names as in state dict
   std::vector<at::Tensor> buffers;
-  uint64_t seed = 0;  ///< for modes that round stochastically
+  uint64_t seed = 0;  ///< seed of modes that round stochastically
   /// Forward passes that a step may hold before their backwards, where the program knows it
   /// beforehand.
   int64_t passes_together = 1;

@@ -68,7 +68,7 @@ class KeepingHooks final : public torch::autograd::SavedVariableHooks {
  private:
   at::Tensor kept_;
   int64_t version_ = 0;
-  const std::type_info* made_by_ = nullptr;  ///< null: nothing that autograd knows
+  const std::type_info* made_by_ = nullptr;  ///< is null for what autograd does not know
 };
 
 }  // namespace noisemark::memopt
@@ -83,7 +83,7 @@ namespace noisemark::memopt {
 class SavedTensorSink {
  public:
   virtual ~SavedTensorSink() = default;
-  /// Null: autograd keeps the tensor itself.
+  /// Returns null where autograd keeps the tensor itself.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() = 0;
   /// A scope opened and closed, on the thread of the scope. Must not throw in end_forward().
   virtual void begin_forward() {}

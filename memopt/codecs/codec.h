@@ -29,9 +29,10 @@ struct Encoded {
   std::vector<int64_t> sizes;     ///< sizes, strides and dtype of the tensor that decode() gives
   std::vector<int64_t> strides;
   at::ScalarType dtype = at::kFloat;
-  /// Null: it holds. Else the caller keeps the tensor as well while this is pending; when it holds
-  /// lets the tensor go, and when it is lost lets this encoding go and keeps the tensor. Who lets
-  /// go of the tensor earlier gets an error from decode(), never a wrong value.
+  /// It is null where the encoding holds. Else the caller keeps the tensor as well while this is
+  /// pending; when it holds lets the tensor go, and when it is lost lets this encoding go and keeps
+  /// the tensor. Who lets go of the tensor earlier gets an error from decode(), never a wrong
+  /// value.
   std::shared_ptr<DeviceAnswer> answer;
   std::shared_ptr<void> state;  ///< the codec's own
 };
@@ -75,8 +76,8 @@ class Codec {
   /// A consumer that only asks whether an element is at most zero, as ReLU's backward does, gets
   /// the answers of x, whatever else is lost.
   [[nodiscard]] virtual bool keeps_sign() const { return lossless(); }
-  /// Empty when this codec cannot take this tensor: the type, gaps in memory, values outside what
-  /// the form can hold, no bytes gained. The caller then keeps the tensor.
+  /// Returns nothing when this codec cannot take this tensor: the type, gaps in memory, values
+  /// outside what the form can hold, no bytes gained. The caller then keeps the tensor.
   [[nodiscard]] virtual std::optional<Encoded> encode(const at::Tensor& x,
                                                       const EncodeKey& key) const = 0;
   /// The parts on the tensor's own device, where it takes a tensor of so many elements. By default

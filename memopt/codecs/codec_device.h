@@ -32,7 +32,7 @@ class CodecDevice {
 
 namespace noisemark::memopt {
 
-/// Null when this build has no codecs for the device.
+/// Returns null when this build has no codecs for the device.
 [[nodiscard]] const codecs::CodecDevice* find_codec_device(c10::Device device);
 
 }  // namespace noisemark::memopt

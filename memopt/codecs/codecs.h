@@ -81,9 +81,9 @@ enum class RoundedValues : uint8_t {
 struct PoolGeometry {
   std::array<int64_t, 2> input{};     ///< height and width of the pooled planes
   std::array<int64_t, 2> kernel{};    ///< 1 to 4 each
-  std::array<int64_t, 2> stride{};    ///< at least 1
-  std::array<int64_t, 2> padding{};   ///< at least 0
-  std::array<int64_t, 2> dilation{};  ///< at least 1
+  std::array<int64_t, 2> stride{};    ///< is at least 1
+  std::array<int64_t, 2> padding{};   ///< is at least 0
+  std::array<int64_t, 2> dilation{};  ///< is at least 1
 };
 
 /// "pool4": the index map of max_pool2d_with_indices (int64, [N, C, H, W] contiguous or

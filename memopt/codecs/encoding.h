@@ -38,12 +38,12 @@ class AsyncAnswer final : public DeviceAnswer {
 /// negated: data_ptr() begins all of it.
 [[nodiscard]] bool is_dense(const at::Tensor& x);
 
-/// Null when x is not dense, or on a device that this build has no codecs for.
+/// Returns null when x is not dense, or on a device that this build has no codecs for.
 [[nodiscard]] const CodecDevice* device_for(const at::Tensor& x);
 /// The device of parts that one of these codecs made.
 [[nodiscard]] const CodecDevice& device_of(const Encoded& encoded);
 
-/// Empty for a type that is none of float32, bfloat16 and float16.
+/// Returns nothing for a type that is none of float32, bfloat16 and float16.
 [[nodiscard]] std::optional<Real> real_of(at::ScalarType type);
 
 /// Sizes, strides and type of x, without parts.

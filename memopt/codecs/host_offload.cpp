@@ -154,7 +154,7 @@ struct PinnedOffload::Returning {
   at::Tensor tensor;  ///< undefined when no copy is under way
   c10::Stream compute;
   std::shared_ptr<EventPool> events;
-  std::unique_ptr<PooledEvent> arrived;  ///< recorded behind the copy under way; null: none is
+  std::unique_ptr<PooledEvent> arrived;  ///< event behind the copy under way, or null
 
   Returning(c10::Device device, std::shared_ptr<EventPool> pool)
       : compute(current_stream(device)), events(std::move(pool)) {}

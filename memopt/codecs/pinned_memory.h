@@ -23,8 +23,8 @@ class SlabPool {
 
   struct Usage {
     int64_t capacity_bytes = 0;  ///< bytes given by the source
-    int64_t lent_bytes = 0;      ///< with padding to kAlignment
-    int64_t refusals = 0;        ///< since the beginning
+    int64_t lent_bytes = 0;      ///< bytes with the padding to kAlignment
+    int64_t refusals = 0;        ///< their number from the beginning on
   };
 
   /// Every piece begins at a multiple, if every slab does.

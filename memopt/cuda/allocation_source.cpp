@@ -134,7 +134,7 @@ class CudaAllocationSource final : public AllocationSource {
   std::optional<std::unordered_set<size_t>> freed_meanwhile_{std::in_place};
   uint64_t last_number_ = 0;
   int64_t live_bytes_ = 0;
-  int64_t high_bytes_ = 0;  ///< since take_high_bytes()
+  int64_t high_bytes_ = 0;  ///< highest value from take_high_bytes() on
 };
 
 }  // namespace

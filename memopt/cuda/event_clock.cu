@@ -128,7 +128,7 @@ class CudaEventClock final : public DeviceClock {
   c10::Device device_;
   std::vector<cudaEvent_t> events_;
   size_t used_ = 0;
-  std::optional<Holds> holds_;  ///< once there was one
+  std::optional<Holds> holds_;  ///< is empty until there was one
 };
 
 }  // namespace

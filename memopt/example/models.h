@@ -26,7 +26,7 @@ struct TaskEntry {
   Task (*make)();
 };
 
-/// Constant table, in the order in which tables show them.
+/// The tasks, in the order in which tables show them.
 [[nodiscard]] std::span<const TaskEntry> tasks();
 
 }  // namespace example

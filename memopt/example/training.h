@@ -19,9 +19,9 @@ struct TrainingOptions {
 /// The outcome of a training, and the bytes that its last step held.
 struct Outcome {
   std::vector<at::Tensor> losses;   ///< one for each step
-  std::vector<at::Tensor> weights;  ///< after the last step, running statistics included
+  std::vector<at::Tensor> weights;  ///< weights after the last step, running statistics included
   bool lossless = false;            ///< stated by the mode
-  int64_t saved_bytes = 0;          ///< held for backward when forward returns
+  int64_t saved_bytes = 0;          ///< bytes held for backward when forward returns
   int64_t peak_saved_bytes = 0;     ///< the most that was held for backward during the step
   int64_t peak_bytes = 0;           ///< the most of everything, weights included
   /// The distance of the last step's gradient from that of mode "none" for the same weights and

@@ -102,8 +102,8 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] bool is_planned_too_early() const;
   /// Says how a step did not keep the budget.
   struct Excess {
-    std::string reason;            ///< empty: it kept the budget
-    int64_t unforeseen_bytes = 0;  ///< held beside passes that all went as planned
+    std::string reason;            ///< is empty where it kept the budget
+    int64_t unforeseen_bytes = 0;  ///< bytes held beside passes that all went as planned
   };
   [[nodiscard]] Excess excess_of_step(int64_t high_bytes) const;
   [[nodiscard]] bool exceeds_with(int64_t more_bytes) const;
@@ -119,7 +119,8 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] TreatmentPlan answered();
 
   Budget budget_;
-  std::shared_ptr<const BlockOptions> options_;  ///< by what is known of recipes and codecs
+  std::shared_ptr<const BlockOptions> options_;  ///< they follow from what is known of recipes and
+                                                 ///< codecs
   std::shared_ptr<const Planner> planner_;
   std::optional<BudgetAnswer> answer_;
   std::optional<double> measured_error_;
@@ -133,7 +134,8 @@ class BudgetMode final : public PlannedMode {
   double apart_s_ = 0;  ///< the time of these passes and of measuring codecs, not in planning_s_
   std::exception_ptr failure_;
   int64_t together_ = 1;                  ///< passes that share the budget
-  int64_t needed_bytes_ = 0;              ///< by the plan in force, where that is not within it
+  int64_t needed_bytes_ = 0;              ///< need of the plan in force, where that is not within
+                                          ///< the budget
   int64_t unforeseen_bytes_ = 0;          ///< Excess::unforeseen_bytes of all steps so far
   std::unique_ptr<HighMark> step_mark_;   ///< high mark of the step in progress; null: not read
   int64_t step_high_bytes_ = kNone;       ///< the most live so far in the step in progress
@@ -150,7 +152,7 @@ class BudgetMode final : public PlannedMode {
   bool in_step_ = false;
   bool step_exceeded_ = false;    ///< the last one
   bool step_uncertain_ = false;   ///< its error may be above what is allowed
-  int64_t passes_looked_at_ = 0;  ///< when the gradient was last looked at
+  int64_t passes_looked_at_ = 0;  ///< number of passes when the gradient was last looked at
   int64_t steps_ = 0;             ///< steps begun since attach()
 };
 

@@ -21,7 +21,7 @@ class Mode : public SavedTensorSink {
  public:
   /// Canonical spelling, as in results.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// True when every gradient is bitwise what mode "none" gives.
+  /// Returns true when every gradient is bitwise what mode "none" gives.
   [[nodiscard]] virtual bool lossless() const = 0;
 
   virtual void attach(const ModelView& model) = 0;
@@ -51,7 +51,7 @@ class Mode : public SavedTensorSink {
 };
 
 struct ModeEntry {
-  std::string_view name;     ///< as in TOML and on the command line
+  std::string_view name;     ///< the mode as TOML and the command line write it
   std::string_view summary;  ///< one line for `noisemark list`
   bool lossless;
 };

@@ -282,7 +282,7 @@ constexpr size_t kMostDecimals = 9;
 
 struct Decimal {
   int64_t whole = 0;
-  int64_t part = 0;  ///< in units of 1 / one
+  int64_t part = 0;  ///< part of the memory, counted in units of 1 / one
   int64_t one = 1;
 };
 

@@ -26,7 +26,8 @@ struct ModeWord {
   std::string_view word = {};        ///< "echo+attn"
   std::string_view summary = {};     ///< one line for `noisemark list`; empty: it is not listed
   std::string_view needs_host = {};  ///< why every step needs the host; empty: not by this word
-  int budget_rank = 0;  ///< when a budget tries it among its place's; 0: no budget does
+  int budget_rank = 0;  ///< place among its place's words that a budget tries; 0 where no budget
+                        ///< does
 
   // These are of kReplay.
   using OperatorRule = bool (*)(const StepGraph& graph, const RecordedOperator& op);
@@ -36,7 +37,7 @@ struct ModeWord {
   bool equal_segments = false;      ///< see Policy::segments_of_equal_bytes
 
   // These are of kRounding.
-  double bits = 0;  ///< held of each element
+  double bits = 0;  ///< number of bits that are held of each element
   std::unique_ptr<Codec> (*make_codec)() = nullptr;
   bool compares_blocks = false;  ///< see BlockOption::compares_blocks; of one word
 
@@ -61,7 +62,7 @@ inline constexpr std::string_view kSizeForms =
 /// The composition of a mode: at most one word of each place.
 struct ModeComposition {
   static constexpr size_t kPlaces = 4;
-  std::array<const ModeWord*, kPlaces> words = {};  ///< by place; null: nothing
+  std::array<const ModeWord*, kPlaces> words = {};  ///< word of each place, or null
   /// The most host memory that offloading may take; empty: as much as the recorded step needs.
   std::optional<int64_t> host_bytes = {};
 

@@ -360,7 +360,7 @@ void PlannedMode::settle_shared_pass() {
   unchecked_ = true;
 }
 
-/// Null where the pass in progress is watched, compared or rehearsed.
+/// Returns null where the pass in progress is watched, compared or rehearsed.
 std::shared_ptr<const TreatmentPlan> PlannedMode::followed_plan() const {
   return is<Following>() ? plan_ : nullptr;
 }

@@ -28,7 +28,8 @@ namespace noisemark::memopt {
 /// Counts of events in the forward passes that followed a plan, or compared one.
 struct ExecutionCounters {
   int64_t recipes_run = 0;
-  int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
+  int64_t recipes_run_again = 0;  ///< runs beyond one for each pass, for which the result was gone
+                                  ///< too early
   int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take, kept as they were
   int64_t departures = 0;         ///< passes that left the recorded path
   int64_t mismatches = 0;         ///< values that a recipe or codec did not give bit for bit
@@ -48,7 +49,7 @@ struct KeptBudget {
   int64_t exceeded = 0;  ///< steps that held more; of "saved=" those with a pass that followed no
                          ///< plan, was retained or ran beside a graph of an earlier step
   std::string reason;    ///< why the last of them did; empty when none did
-  int64_t needed_bytes = 0;  ///< by the plan in force, where that is not within the budget
+  int64_t needed_bytes = 0;  ///< need of the plan in force, where that is not within the budget
   /// Steps whose gradient was so small that its error may have been more than twice what was
   /// allowed, and the reason of the last of them.
   int64_t uncertain = 0;
@@ -58,22 +59,24 @@ struct KeptBudget {
 /// The work of a planned mode since attach().
 struct PlannedModeReport {
   PlanSummary plan;                     ///< figures of the plan in force
-  ExecutionCounters counters;           ///< over all passes that are over
+  ExecutionCounters counters;           ///< sums over all passes that are over
   int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
   int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
   int32_t unrepeatable = 0;      ///< operators whose arguments changed between recorded passes
   int64_t followed_passes = 0;   ///< passes that followed a verified plan from beginning to end
   int64_t retained_passes = 0;   ///< followed passes held after a backward, or, unlike the recorded
                                  ///< one, asked for by a second
-  int64_t unplanned_passes = 0;  ///< since the last that followed a plan; they kept everything
+  int64_t unplanned_passes = 0;  ///< passes from the last that followed a plan; they kept
+                                 ///< everything
   int64_t recordings = 0;  ///< plans that were made for passes of a new kind, the first included
   bool verified = false;   ///< the next pass follows the plan
-  std::optional<HostMemoryReport> host;  ///< empty: no offloading, or no plan yet
+  std::optional<HostMemoryReport> host;  ///< is empty without offloading, and before there is a
+                                         ///< plan
   std::string missing_reason;    ///< why there is no plan, or why it recomputes nothing; else empty
   std::string departure_reason;  ///< why the last pass did not follow the plan; empty: it did
-  std::string keeps_all_reason;  ///< by report_of(): why the plan saves nothing; empty: it does, or
-                                 ///< chose not to
-  std::optional<KeptBudget> budget;  ///< empty: the mode has none
+  std::string keeps_all_reason;  ///< why the plan saves nothing, from report_of(); is empty where
+                                 ///< it does, or chose not to
+  std::optional<KeptBudget> budget;  ///< is empty where the mode has none
 };
 
 /// The bytes and the cost that are expected of a plan, from the recorded step
@@ -81,7 +84,7 @@ struct PlannedModeReport {
 struct PlanEstimate {
   std::optional<int64_t> peak_bytes;  ///< the most bytes of all owners at once; empty: the
                                       ///< device's allocations could not be followed
-  int64_t saved_bytes = 0;            ///< when forward returns
+  int64_t saved_bytes = 0;            ///< bytes held when forward returns
   int64_t peak_saved_bytes = 0;
   int64_t cost_ns = 0;  ///< added to a step: what is recomputed, encoded and decoded
 };
@@ -243,8 +246,8 @@ class PlannedMode : public Mode {
   };
 
   [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
-  /// Null where nothing is compared late. The same for all passes, so that a repetition of one
-  /// writes where the host looks.
+  /// Returns null where nothing is compared late, and the same for all passes, so that a repetition
+  /// of one writes where the host looks.
   [[nodiscard]] std::shared_ptr<DeviceDoubt> doubt();
   void check_unchecked_step();
   void refuse_doubtful_step();
@@ -259,7 +262,7 @@ class PlannedMode : public Mode {
   }
   /// All that the plan recomputes was compared in a pass, and was right.
   [[nodiscard]] bool verified() const { return is<Following>() || is<Rehearsing>(); }
-  /// Null where the pass in progress has no plan.
+  /// Returns null where the pass in progress has no plan.
   [[nodiscard]] PlanExecution* execution() const;
   [[nodiscard]] std::shared_ptr<const TreatmentPlan> followed_plan() const;
   void begin_pass();
@@ -323,18 +326,19 @@ class PlannedMode : public Mode {
   std::unique_ptr<DeviceAnswer> asked_;      ///< answer of `doubt_`, if nobody calls check_step()
   bool unchecked_ = false;                   ///< a plan was followed since check_step()
   std::shared_ptr<StepGraph> graph_;         ///< the pass that is planned for; null: recording
-  std::vector<KnownPlan> known_;             ///< verified plans not in force
+  std::vector<KnownPlan> known_;             ///< verified plans that are not in force
   int64_t followed_at_ = 0;                  ///< the last pass that followed the plan in force
   bool begins_like_others_ = false;          ///< the plan in force is one, as in KnownPlan
-  std::shared_ptr<SharedPass> shared_pass_;  ///< until the forward pass is over; null: no plan is
-                                             ///< known but the one in force
+  std::shared_ptr<SharedPass> shared_pass_;  ///< is null after the forward pass, and where only the
+                                             ///< plan in force is known
   bool was_shared_ = false;                  ///< the pass went on as several plans do for a while
   int64_t other_plans_bytes_ = 0;
   Alternative other_;       ///< the one that the pass follows; null: none
-  int64_t departures_ = 0;  ///< since the plan was made
-  int64_t patience_ = 0;    ///< so many of them are let by
-  std::vector<std::weak_ptr<const void>> open_passes_;     ///< held passes of this step
-  std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< held passes of earlier steps
+  int64_t departures_ = 0;  ///< their number from the making of the plan on
+  int64_t patience_ = 0;    ///< number of departures that are let by
+  std::vector<std::weak_ptr<const void>> open_passes_;     ///< passes of this step that are held
+  std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< passes of earlier steps that are
+                                                           ///< held
   int64_t earlier_held_ = 0;
   int64_t together_ = 1;
   int64_t begin_gradient_bytes_ = 0;  ///< those of the parameters' gradients when the pass began
@@ -342,7 +346,7 @@ class PlannedMode : public Mode {
   int64_t refused_bytes_ = 0;
   int64_t passes_ = 0;
   int64_t followed_until_ = 0;  ///< passes_ at the end of the last that followed a plan
-  bool warned_ = false;         ///< warned that no plan was followed for long
+  bool warned_ = false;         ///< it warned that no plan was followed for long
   std::atomic<std::thread::id> open_on_ = {};  ///< thread with a scope; that of none: no scope is
   bool rehearses_ = false;  ///< scopes that a backward opens meanwhile keep everything
   int cut_short_ = 0;       ///< passes whose backward was, while they were watched

@@ -37,7 +37,7 @@ class PlannedMode::SharedPass : public std::enable_shared_from_this<SharedPass> 
   using Hooks = torch::autograd::SavedVariableHooks;
   class SharedHooks;
   struct Way {
-    Alternative alternative;  ///< without a pass: the mode's own
+    Alternative alternative;  ///< the mode's own where there is no pass
     std::vector<std::shared_ptr<Hooks>> hooks;
   };
 

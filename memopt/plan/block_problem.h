@@ -14,14 +14,14 @@ struct ReachableChoice {
   double cost = 0;
   double error_squared = 0;
   int64_t most_before_bytes = 0;  ///< the most that earlier blocks may hold where it is taken
-  size_t index = 0;               ///< among the choices of its block
+  size_t index = 0;               ///< index among the choices of its block
 };
 
 /// The blocks reduced to what can be taken, with the byte limits turned into ranges of what is held
 /// before each block. Within those ranges some completion always fits, as far as bytes go.
 struct Problem {
   std::vector<std::vector<ReachableChoice>> blocks;  ///< each in the order of `index`, none empty
-  std::vector<int64_t> least_before_bytes;           ///< per block
+  std::vector<int64_t> least_before_bytes;           ///< one for each block
   int64_t most_held_bytes = 0;                       ///< at the end of forward
   double error_limit = 0;                            ///< infinity when no selection can exceed it
 
@@ -37,8 +37,8 @@ class Reduced {
   /// choices, and sums of bytes beyond int64. `blocks` must outlive it.
   explicit Reduced(const std::vector<Block>& blocks);
 
-  /// Empty when no selection is within the byte limits. Throws std::invalid_argument for an error
-  /// limit that is not a number.
+  /// Returns nothing when no selection is within the byte limits. Throws std::invalid_argument for
+  /// an error limit that is not a number.
   [[nodiscard]] std::optional<Problem> within(const Limits& limits) const;
   [[nodiscard]] const std::vector<Block>& blocks() const { return blocks_; }
 

@@ -157,7 +157,7 @@ class Search {
     return option_a < option_b;
   }
 
-  /// Sorted labels: whatever beats one is before it.
+  /// Keeps of sorted labels those that none before them beats.
   void remove_beaten(std::vector<Label>& labels) const {
     if (bounds_.error) return remove_beaten_in_three(labels);
     double least = kWithoutLimit;
@@ -234,7 +234,7 @@ class Search {
   const Problem& problem_;
   const Bounds& bounds_;
   const SearchLimits& limits_;
-  std::vector<std::vector<Label>> stages_;  ///< after each block, one label before the first
+  std::vector<std::vector<Label>> stages_;  ///< labels after each block, with one before the first
   double discarded_ = kWithoutLimit;
 
   // Room that every block uses again.
@@ -260,7 +260,8 @@ constexpr double kRankTolerance = 1;
 constexpr size_t kFinePrices = 16;
 constexpr size_t kFirstWidth = 4;
 constexpr size_t kNarrowWidth = 64;
-constexpr double kClose = 0.05;  // to the bound: not worth a wide search that is not exact either
+constexpr double kClose = 0.05;  // distance to the bound that is not worth a wide search, which is
+                                 // not exact either
 
 std::vector<double> coarse_prices(const Problem& problem, double error_price, size_t count) {
   std::vector<double> prices = spread(byte_prices(problem, error_price), count);

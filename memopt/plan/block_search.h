@@ -13,13 +13,13 @@ namespace noisemark::memopt::plan {
 /// The bounds that a partial selection is compared with. `cost` bounds have error prices of their
 /// own.
 struct Bounds {
-  std::vector<CompletionBound> cost;     ///< at least one
+  std::vector<CompletionBound> cost;     ///< bounds, at least one
   std::optional<CompletionBound> error;  ///< bound of with_error_as_cost(); empty: no error limit
 };
 
 struct SearchLimits {
   double cutoff = 0;        ///< selections that cost more are not wanted
-  size_t max_labels = 0;    ///< kept per block, at least one
+  size_t max_labels = 0;    ///< number kept for each block, at least one
   bool or_nothing = false;  ///< rather find nothing than discard labels
 };
 

@@ -164,9 +164,10 @@ class SavedStorages {
   const BlockOptions& options_;
   const StepGraph& graph_;
   const CodecFigures& figures_;
-  std::vector<std::vector<Run>> run_for_;     ///< by value
-  std::vector<double> sharing_;               ///< by operator, how many storages it is run for
-  std::vector<std::optional<bool>> cut_out_;  ///< by value, where it is known
+  std::vector<std::vector<Run>> run_for_;     ///< one list for each value
+  std::vector<double> sharing_;               ///< number of storages for which each operator is run
+  std::vector<std::optional<bool>> cut_out_;  ///< the value is cut out; is empty where that is not
+                                              ///< known
 };
 
 /// Returns at most kMoments of the moments of the step, the one with the most bytes of each part.

@@ -50,7 +50,7 @@ class CostBound {
   template <typename CanFree>
   [[nodiscard]] double cheapest(int64_t bytes, const CanFree& can_free) const;
 
-  std::vector<PricedBytes> by_price_;  ///< by rising price
+  std::vector<PricedBytes> by_price_;  ///< is sorted by rising price
   FreeableStorages freeable_;
   std::vector<Moment> moments_;  ///< the highest of each part of the step
 };

@@ -13,7 +13,8 @@ namespace noisemark::memopt {
 /// gradient, block by block, and how much all of them together may add. Errors of different blocks
 /// are taken to be uncorrelated, so that their squares add up.
 struct ErrorModel {
-  std::vector<std::vector<double>> squared;  ///< by block and option; empty: no option rounds
+  std::vector<std::vector<double>> squared;  ///< one for each option of each block; is empty where
+                                             ///< no option rounds
   double limit_squared = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double of(size_t block, size_t option) const {

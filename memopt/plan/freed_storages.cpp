@@ -107,10 +107,11 @@ class FreeableSearch {
   }
 
   const StepGraph& graph_;
-  std::vector<OperatorId> ended_;  ///< by event of forward, and after it: operators that have ended
+  std::vector<OperatorId> ended_;  ///< operators that have ended, at each event of forward and
+                                   ///< after it
   std::vector<size_t> order_;      ///< slots, as backward asks for them
-  std::vector<size_t> asked_;      ///< by slot, the event; or kNoInstant
-  std::vector<size_t> node_ends_;  ///< by place in order_, the event at which its node is done
+  std::vector<size_t> asked_;      ///< event of each slot, or kNoInstant
+  std::vector<size_t> node_ends_;  ///< event at which the node at each place of order_ is done
 };
 
 FreeableStorages::FreeableStorages(const StepGraph& graph) {
@@ -238,11 +239,11 @@ class Shares {
   const TreatmentPlan& plan_;
   const StepGraph& graph_;
   const CodecFigures& figures_;
-  std::vector<int32_t> seen_;    ///< by recipe, the last search that met it
-  std::vector<double> run_for_;  ///< by recipe, how many storages need it
+  std::vector<int32_t> seen_;    ///< last search that met each recipe
+  std::vector<double> run_for_;  ///< number of storages that need each recipe
   int32_t search_ = 0;
   std::vector<FreedStorage> freed_;
-  std::vector<std::vector<size_t>> recipes_;  ///< by freed storage
+  std::vector<std::vector<size_t>> recipes_;  ///< recipes of each freed storage
 };
 
 }  // namespace

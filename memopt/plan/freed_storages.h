@@ -29,11 +29,11 @@ class FreeableStorages {
     size_t until = 0;  ///< the first moment beyond it
   };
   struct Span {
-    Interval saved;                ///< and no longer used by the program
+    Interval saved;                ///< time in which it is saved and the program no longer uses it
     std::vector<Interval> needed;  ///< whole, by the node that runs
   };
   friend class FreeableSearch;
-  std::vector<Span> spans_;  ///< by storage
+  std::vector<Span> spans_;  ///< one for each storage
 };
 
 /// A storage that a plan does not hold as it was saved.

@@ -73,7 +73,6 @@ class BlockOptions {
   [[nodiscard]] bool may_make_again(ValueId id) const;
   /// The codecs that some plan may give to the value: those of all options that are not refused.
   [[nodiscard]] std::vector<std::shared_ptr<const Codec>> codecs_of(ValueId id) const;
-  /// Shared by all plans.
   [[nodiscard]] RecipeBook& recipes() const { return *recipes_; }
   /// Returns whether the plan rounds what a block has made. A sign where the sign is all that is
   /// asked for is not rounded.
@@ -92,14 +91,14 @@ class BlockOptions {
   struct CodecGroup {
     std::string forms;
     CodecChoice choice;
-    std::vector<Codecs> of_value;  ///< by saved value, without those refused
+    std::vector<Codecs> of_value;  ///< codecs of each saved value, without those refused
   };
 
   /// The values that an option holds because of its price limit.
   struct Limited {
     size_t base = 0;             ///< the option without it
-    std::vector<bool> spared;    ///< not recomputed
-    std::vector<bool> as_saved;  ///< nor encoded
+    std::vector<bool> spared;    ///< a value is not recomputed
+    std::vector<bool> as_saved;  ///< a value is not encoded either
   };
 
   void mark_operators();
@@ -136,14 +135,14 @@ class BlockOptions {
   std::unique_ptr<RecipeBook> recipes_;
   size_t blocks_ = 0;
   std::vector<CodecGroup> groups_;          ///< the first has no codecs
-  std::vector<size_t> group_;               ///< by option
-  std::vector<size_t> same_as_;             ///< by option
-  std::vector<std::vector<bool>> replays_;  ///< by option and operator
-  std::vector<std::vector<bool>> light_;    ///< by option and operator
+  std::vector<size_t> group_;               ///< group of each option
+  std::vector<size_t> same_as_;             ///< first option that does the same as each option
+  std::vector<std::vector<bool>> replays_;  ///< the option replays the operator
+  std::vector<std::vector<bool>> light_;    ///< the operator is light in the option
   std::vector<Limited> limited_;            ///< the last of the options
-  std::vector<bool> needed_;                ///< by operator: something saved is made of its results
-  std::vector<size_t> block_at_;            ///< by slot
-  std::vector<bool> crossing_;              ///< by value: kept where an option keeps what crosses
+  std::vector<bool> needed_;                ///< something saved is made of an operator's results
+  std::vector<size_t> block_at_;            ///< block of each slot
+  std::vector<bool> crossing_;              ///< a value is kept where an option keeps what crosses
 };
 
 }  // namespace noisemark::memopt

@@ -441,21 +441,23 @@ class Simulation {
   const TreatmentPlan& plan_;
   const StepGraph& graph_;
   const CodecFigures& figures_;
-  Meter meter_;                        ///< before all that is counted by it
-  std::deque<SimulatedBlock> blocks_;  ///< kept to the end, so that references to them stay valid
+  Meter meter_;                        ///< stands before all that it counts
+  std::deque<SimulatedBlock> blocks_;  ///< blocks to the end, so that references to them stay valid
   MemoryLevel between_;
-  std::vector<Memory> in_use_;                                ///< by storage, in forward
+  std::vector<Memory> in_use_;                                ///< memory of each storage in forward
   std::unordered_map<int32_t, std::vector<size_t>> gone_at_;  ///< storages, by unpacking
-  std::vector<SimulatedBlock*> block_of_;  ///< by storage; null: it was not allocated yet
+  std::vector<SimulatedBlock*> block_of_;  ///< block of each storage; null before its allocation
   const std::vector<std::vector<StorageId>> last_uses_;
-  std::vector<Memory> kept_;  ///< by slot
+  std::vector<Memory> kept_;  ///< memory of each slot
   std::vector<Held> held_;
   PlanWalk<Memory, Simulation> walk_;
   std::vector<bool> released_;
   int32_t unpackings_ = 0;
   std::map<int32_t, std::vector<SlotId>> retained_;  ///< slots, by the unpacking that they await
-  std::vector<Memory> unpacked_;                     ///< by the node that runs
-  std::vector<Memory> given_;                        ///< to a backward that is differentiated
+  std::vector<Memory> unpacked_;                     ///< memory that the node that runs has
+                                                     ///< unpacked
+  std::vector<Memory> given_;                        ///< memory for a backward that is
+                                                     ///< differentiated
   std::vector<SlotId> node_slots_;
   OperatorId next_ = 0;
   OperatorId begun_;  ///< the last that has

@@ -23,7 +23,7 @@ using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue
 
 /// Live bytes at one moment.
 struct MemoryLevel {
-  int64_t saved = 0;  ///< held for backward: kept, encoded, recomputed; also what is dropped, as
+  int64_t saved = 0;  ///< bytes for backward: kept, encoded, recomputed, and what is dropped, as
                       ///< long as the forward pass itself still uses it
   int64_t live = 0;   ///< saved, the results that the forward pass still uses, and scratch
 };

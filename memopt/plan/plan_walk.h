@@ -247,13 +247,13 @@ class PlanWalk {
 
   const TreatmentPlan& plan_;
   Store& store_;
-  std::vector<int32_t> uses_;  ///< by value: slots and values that are made from it, which some
-                               ///< slot still needs
-  std::vector<int32_t> reads_left_;         ///< by value
-  std::vector<int32_t> shared_reads_left_;  ///< by value: reads left of all values encoded with it
+  std::vector<int32_t> uses_;  ///< number of slots and values made from each value that some slot
+                               ///< still needs
+  std::vector<int32_t> reads_left_;         ///< one for each value
+  std::vector<int32_t> shared_reads_left_;  ///< reads left of all values encoded with each value
   std::vector<Memory> cache_;
-  std::vector<bool> asked_;        ///< by slot, in this backward pass
-  std::vector<bool> inputs_read_;  ///< by recipe: it has run, or never will, in this pass
+  std::vector<bool> asked_;        ///< this backward pass asked for a slot
+  std::vector<bool> inputs_read_;  ///< a recipe has run in this pass, or never will
   bool asked_again_ = false;
 };
 

@@ -35,8 +35,9 @@ enum class BudgetTarget : uint8_t {
 /// One plan, with what its timeline says. All figures are of the plan itself, not of the blocks'
 /// estimates.
 struct PlanPoint {
-  std::vector<size_t> chosen;   ///< by block, index into the options
-  std::vector<StorageId> held;  ///< as they were saved, whatever the options do with them
+  std::vector<size_t> chosen;   ///< index of each block's option
+  std::vector<StorageId> held;  ///< storages that are held as they were saved, whatever the options
+                                ///< do with them
   int64_t peak_bytes = 0;
   int64_t peak_saved_bytes = 0;
   int64_t saved_bytes = 0;  ///< at the end of forward
@@ -90,7 +91,7 @@ class Planner {
   }
   /// Can be met whatever operators take; their costs guide the search for smaller plans.
   [[nodiscard]] int64_t sure_bytes() const { return budget_for(target_, sure_bytes_); }
-  /// Empty when the budget is below smallest_bytes().
+  /// Returns nothing when the budget is below smallest_bytes().
   [[nodiscard]] std::optional<BudgetAnswer> within(int64_t budget_bytes) const;
   [[nodiscard]] TreatmentPlan plan(const PlanPoint& point) const {
     return options_->plan(point.chosen, point.held);
@@ -121,7 +122,7 @@ class Planner {
   BudgetTarget target_;
   CodecFigures figures_;
   ErrorModel errors_;
-  PeakTimeline kept_;  ///< when everything is
+  PeakTimeline kept_;  ///< peaks when everything is kept
   std::vector<OtherBytes> other_;
   PassesBeside beside_;
   CostBound bound_;

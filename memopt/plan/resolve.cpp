@@ -205,7 +205,7 @@ class Encoder {
     });
   }
 
-  /// False when no codec is left.
+  /// Returns false when no codec is left.
   bool give_codecs(ValueId id, ValueTreatment& to) {
     std::vector<std::shared_ptr<const Codec>> codecs = policy_.codec(graph_, id);
     std::erase_if(codecs, [&](const std::shared_ptr<const Codec>& codec) {
@@ -231,8 +231,8 @@ class Encoder {
   const StepGraph& graph_;
   const Policy& policy_;
   const Overrides& overrides_;
-  std::vector<bool> recipes_read_;  ///< by storage
-  std::vector<bool> exact_;         ///< by storage: an exact value is made of it again
+  std::vector<bool> recipes_read_;  ///< one for each storage
+  std::vector<bool> exact_;         ///< an exact value is made of the storage again
 };
 
 }  // namespace
@@ -628,14 +628,15 @@ class Resolver {
   RecipeBook& recipes_;
   std::set<ValueId> keep_;
   std::set<ValueId> crossing_;
-  std::vector<int32_t> parts_;  ///< by operator; empty where none runs apart
+  std::vector<int32_t> parts_;  ///< part of each operator; is empty where none runs apart
   TreatmentPlan plan_;
   std::vector<bool> visited_;
   std::map<SlotId, std::vector<Slice>> slices_;
-  std::vector<RecipeId> made_by_;                 ///< by operator
-  std::vector<SlotId> last_supplier_;             ///< by value, or kNotKnown
-  std::vector<std::optional<bool>> needs_apart_;  ///< by value; empty: not known
-  std::vector<int64_t> seen_;                     ///< by value, the last search that met it
+  std::vector<RecipeId> made_by_;                 ///< one for each operator
+  std::vector<SlotId> last_supplier_;             ///< supplier of each value, or kNotKnown
+  std::vector<std::optional<bool>> needs_apart_;  ///< one for each value; is empty where it is not
+                                                  ///< known
+  std::vector<int64_t> seen_;                     ///< last search that met each value
   int64_t search_ = 0;
 };
 

@@ -33,9 +33,9 @@ struct Policy {
   /// recompute all of a transformer at once. What crosses between the two, where the fewest bytes
   /// do (cuts.h), is kept. Empty: no operator.
   std::function<bool(const StepGraph&, const RecordedOperator&)> runs_apart;
-  /// Cut the missing inputs of an operator out of its result where that holds fewer bytes.
+  /// The missing inputs of an operator are cut out of its result where that holds fewer bytes.
   bool slices = true;
-  CodecChoice codec;                       ///< empty: no value is encoded
+  CodecChoice codec;                       ///< is empty where no value is encoded
   bool rounds = false;                     ///< some codecs of it do
   std::shared_ptr<OffloadPool> host = {};  ///< host memory for `codec`; null: none
   /// Mirror: the segments are not the model's blocks but the square root of the number of saved
@@ -53,9 +53,10 @@ struct Overrides {
   std::map<ValueId, std::set<std::string>> refused;
   std::set<ValueId> as_saved;     ///< must not be encoded: a codec was found not to be exact
   std::set<ValueId> tried_parts;  ///< are cut out of others, and codecs were tried on them
-  std::set<StorageId> no_room;    ///< found the host's memory full, in at least one pass
+  std::set<StorageId> no_room;    ///< storages that found the host's memory full in at least one
+                                  ///< pass
   std::set<ValueId> replay;  ///< its shortcut was found not to be exact: its operator is called
-  std::map<ValueId, int64_t> shortcut_ns;  ///< measured time of the value's shortcut
+  std::map<ValueId, int64_t> shortcut_ns;  ///< measured time of each value's shortcut
 
   /// A tensor that A does not take is not taken by A+B either.
   [[nodiscard]] bool refuses(ValueId id, const Codec& codec) const;
@@ -81,8 +82,8 @@ struct SavedMemory {
   bool whole = false;  ///< all of the memory is encoded, not `first` alone: others that were saved
                        ///< share it, or `first` does not fill its part of it
 };
-/// Empty where nothing was saved, where it is nobody's to drop, and where it cannot be encoded as
-/// one.
+/// Returns nothing where nothing was saved, where it is nobody's to drop, and where it cannot be
+/// encoded as one.
 [[nodiscard]] std::optional<SavedMemory> saved_memory(const StepGraph& graph,
                                                       const RecordedStorage& storage);
 

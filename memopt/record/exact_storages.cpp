@@ -473,11 +473,11 @@ class Rules {
   }
 
   const StepGraph& graph_;
-  std::vector<bool> reaches_;  ///< by value: a steep operator reads it, or something made of it
+  std::vector<bool> reaches_;  ///< a steep operator reads the value, or something made of it
   std::vector<bool> peaks_;    ///< the same, of those that no reduction is before
-  std::vector<bool> comes_;    ///< by value: a steep operator made it, or something in it
-  std::vector<bool> ends_;     ///< by value: something made of it is an end of the pass, unmixed
-  std::vector<bool> large_;    ///< by value: nothing bounds what a growing operator made in it
+  std::vector<bool> comes_;    ///< a steep operator made the value, or something in it
+  std::vector<bool> ends_;     ///< something made of the value is an end of the pass, unmixed
+  std::vector<bool> large_;    ///< nothing bounds what a growing operator made in the value
 };
 
 }  // namespace

@@ -328,7 +328,7 @@ uint64_t CallWatch::leaf_identity_of(const at::Tensor& leaf) const {
   return mixed(reinterpret_cast<uintptr_t>(storage), static_cast<uint64_t>(leaf.storage_offset()));
 }
 
-/// Empty for a node of this pass that was not met before.
+/// Returns nothing for a node of this pass that was not met before.
 std::optional<uint64_t> CallWatch::known_history_of(const Node& node) const {
   const Node& source = behind_cast(node);
   if (is_leaf(source)) return leaf_identity_of(static_cast<const AccumulateGrad&>(source).variable);

@@ -77,8 +77,10 @@ class CallWatch {
   uint64_t first_sequence_;
   /// Versions as the pass began, by offset: parts of one memory may count apart.
   std::unordered_map<const c10::StorageImpl*, std::map<int64_t, int64_t>> model_;
-  std::vector<CallParts> calls_;              ///< by sequence number, from first_sequence_ on
-  std::vector<uint64_t> casts_before_ = {0};  ///< by the same, as far as it was asked
+  std::vector<CallParts> calls_;              ///< calls in the order of their nodes' sequence
+                                              ///< numbers, which begin with first_sequence_
+  std::vector<uint64_t> casts_before_ = {0};  ///< casts before each of these nodes, as far as
+                                              ///< somebody asked
   /// They are found by the address of the operator's name, which outlives the pass.
   std::unordered_map<const void*, std::vector<size_t>> written_arguments_;
   /// Weak: the memory of the object is not used again, so its address stays its name.

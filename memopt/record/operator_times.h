@@ -28,7 +28,7 @@ class OperatorTimes {
 
   enum class Queue {
     kAsItComes,
-    kHeld,  ///< for a pass like one that has been: what is first used may make the host wait
+    kHeld,  ///< repeats a pass that has been, for what is first used may make the host wait
   };
 
   OperatorTimes(const ModelView& model, Queue queue);
@@ -47,7 +47,7 @@ class OperatorTimes {
  private:
   std::unique_ptr<DeviceClock> clock_;
   const Queue queue_;
-  int marks_held_ = kMarksHeld;  ///< in this stretch
+  int marks_held_ = kMarksHeld;  ///< marks left in this stretch
   std::vector<std::pair<DeviceClock::Mark, DeviceClock::Mark>> spans_;
 };
 

@@ -29,7 +29,7 @@ std::vector<size_t> running_statistics(const RecordedOperator& recorded) {
   return places;
 }
 
-/// Empty for an operator that does not ask whether it trains.
+/// Returns nothing for an operator that does not ask whether it trains.
 std::optional<bool> trains(const RecordedOperator& recorded) {
   const std::vector<c10::Argument>& schema = recorded.handle.schema().arguments();
   for (size_t i = 0; i < schema.size() && i < recorded.arguments.size(); ++i) {

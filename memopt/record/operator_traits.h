@@ -38,8 +38,8 @@ struct MaskedDropout {
   double keep = 1;  ///< 1 - p; 1 where nothing was dropped
 };
 
-/// Empty for another operator, one that drops everything, and one whose result or mask is not both
-/// known: autograd saves the mask where a gradient flows.
+/// Returns nothing for another operator, one that drops everything, and one whose result or mask is
+/// not both known: autograd saves the mask where a gradient flows.
 [[nodiscard]] std::optional<MaskedDropout> masked_dropout_of(const StepGraph& graph, OperatorId id);
 
 /// Makes such calls repeatable. After the slots are known.

@@ -558,7 +558,7 @@ class StepRecorder::State {
   /// The forward pass that this one lies in, which sees nothing of it; null: none.
   State* outer_ = nullptr;
   OpenFrame* outer_frame_ = nullptr;
-  std::unique_ptr<HighMark> memory_;  ///< null: not read
+  std::unique_ptr<HighMark> memory_;  ///< is null where it is not read
   int64_t high_bytes_ = 0;            ///< the most since the last reading, as far as it was looked
   OperatorTimes times_;
   std::mutex mutex_;

@@ -56,13 +56,13 @@ struct RecordedValue;
 struct RecordedStorage;
 struct RecordedSlot;
 struct Recipe;
-struct Segment;  // only names a kind of index: a segment is its name
+struct Segment;  // names only a kind of index: a segment is its name
 using OperatorId = Id<RecordedOperator>;
 using ValueId = Id<RecordedValue>;
 using StorageId = Id<RecordedStorage>;
 using SlotId = Id<RecordedSlot>;
-using SegmentId = Id<Segment>;  ///< into StepGraph::segments
-using RecipeId = Id<Recipe>;    ///< into TreatmentPlan::recipes
+using SegmentId = Id<Segment>;  ///< index of StepGraph::segments
+using RecipeId = Id<Recipe>;    ///< index of TreatmentPlan::recipes
 
 /// An argument of an operator: a constant, a tensor, or a list of tensors.
 struct Argument {
@@ -80,11 +80,12 @@ struct RecordedOperator {
   std::vector<Argument> arguments;
   std::vector<ValueId> results;  ///< kNone: undefined, or known before the call
   SegmentId segment = kNone;
-  int64_t cost_ns = 0;         ///< on the device (operator_times.h), inner calls included; 0: not
-                               ///< measured
+  int64_t cost_ns = 0;         ///< time on the device (operator_times.h), inner calls included, or
+                               ///< 0
   int32_t overwrites = kNone;  ///< index of the argument that its result replaces ("add_")
-  bool repeatable = true;      ///< false: draws numbers nobody saved, writes in a way that is not
-                               ///< understood, or takes an argument that cannot be written down
+  bool repeatable = true;      ///< is false where it draws numbers that nobody saved, writes in a
+                               ///< way that is not understood, or takes an argument that cannot be
+                               ///< written down
   bool in_scope = false;       ///< a SegmentScope said which segment
   int64_t scratch_bytes = 0;   ///< the most it needs beside its results as it runs; 0: not read
 };
@@ -94,7 +95,7 @@ struct RecordedOperator {
 enum class MemoryForm : uint8_t {
   kPlain,
   kConjugate,          ///< LibTorch conjugates lazily, when somebody reads
-  kNegative,           ///< and negates
+  kNegative,           ///< negates too
   kNegativeConjugate,  ///< both
   kOther,              ///< sparse, quantized, nested, named, a subclass's, or wrapped
 };
@@ -107,21 +108,21 @@ struct ElementsRead {
   int64_t offset = 0;
   at::ScalarType dtype = at::kFloat;
 };
-/// False only where two tensors of one memory have no element in common, as two gates that were cut
-/// out of one result.
+/// Returns false only where two tensors of one memory have no element in common, as two gates that
+/// were cut out of one result.
 [[nodiscard]] bool may_overlap(const ElementsRead& a, const ElementsRead& b);
 
 /// One tensor of the step. What an operator writes in place becomes another value of the same
 /// storage, where nobody reads what was written through another tensor.
 struct RecordedValue {
   enum class Origin : uint8_t {
-    kComputed,  ///< by `producer`
+    kComputed,  ///< is computed by `producer`
     kModel,     ///< a parameter or buffer
     kForeign,   ///< came from outside: the batch, or an operator that was not seen
   };
   Origin origin = Origin::kForeign;
   OperatorId producer = kNone;
-  int32_t result_index = 0;  ///< among the producer's results
+  int32_t result_index = 0;  ///< index among the producer's results
   bool has_history = false;  ///< autograd knows how it was made, so a change of path shows
   StorageId storage = kNone;
   std::vector<int64_t> sizes;
@@ -155,7 +156,8 @@ inline constexpr uint64_t kVaries = 0;
 /// A block of memory; its views share it.
 struct RecordedStorage {
   int64_t bytes = 0;
-  std::vector<ValueId> values;  ///< in the order of their appearance; the first made the storage
+  std::vector<ValueId> values;  ///< values in the order of their appearance; the first made the
+                                ///< storage
   bool written_in_place = false;
   bool written_in_parts = false;  ///< a part of it was written after another part had been saved
   CallParts writes;               ///< all writes without autograd
@@ -202,9 +204,10 @@ struct RecordedSlot {
   ValueId value = kNone;
   MemoryForm form = MemoryForm::kPlain;  ///< names may be given to a value after it was made
   OperatorId saved_by = kNone;           ///< the operator whose backward needs it
-  int32_t unpack_order = kNone;    ///< when backward first asked for it, counted over the step
-  int32_t gone_at_unpack = kNone;  ///< so many slots were asked for when it was let go, or when
-                                   ///< the record ended; kNone: it went with its node
+  int32_t unpack_order = kNone;    ///< number of the unpacking that first asked for it, counted
+                                   ///< over the step
+  int32_t gone_at_unpack = kNone;  ///< slots asked for when it was let go, or when the record
+                                   ///< ended; kNone: it went with its node
   std::type_index node = typeid(void);  ///< type of the autograd node that made the tensor
   MemoryReading at_save;
   MemoryReading at_unpack;  ///< the first time
@@ -217,17 +220,17 @@ struct RecordedSlot {
 };
 
 struct StepGraph {
-  std::vector<RecordedOperator> operators;  ///< in the order in which they ended
+  std::vector<RecordedOperator> operators;  ///< operators in the order in which they ended
   std::vector<RecordedValue> values;
   std::vector<RecordedStorage> storages;
   std::vector<RecordedSlot> slots;
   std::vector<RecordedNode> nodes;    ///< origins of slots, in the order in which they were met
-  std::vector<std::string> segments;  ///< in the order of their first operator
+  std::vector<std::string> segments;  ///< names in the order of their first operator
   int64_t begin_gradient_bytes = 0;   ///< those of the parameters' gradients when the pass began
-  MemoryReading at_end;               ///< read after the pass and its backward
+  MemoryReading at_end;               ///< reading after the pass and its backward
   bool partly_seen = false;           ///< another scope of the pass may have had operators
   bool retained = false;              ///< backward asked twice for a slot
-  bool backward_ran = false;          ///< and not only one that was differentiated itself
+  bool backward_ran = false;          ///< a backward ran that was not differentiated itself
 
   [[nodiscard]] const RecordedValue& value(ValueId id) const {
     return values[static_cast<size_t>(id)];
@@ -265,11 +268,12 @@ void pass_on_to_readers(StepGraph& graph);
 /// of the times the shorter.
 void take_measurements(StepGraph& graph, const StepGraph& warm);
 
-/// True when the two graphs have the same operators on the same values with the same arguments.
-/// An operator that differs only in its constants becomes unrepeatable in `first`; the count of
-/// these is returned in `unrepeatable`. So do all operators that write memory in place where a
-/// write without autograd differs. What differs of numbers, calls and writes varies, and the rest
-/// of them does not. False: the control flow differs, and nothing may be concluded from either.
+/// Returns true when the two graphs have the same operators on the same values with the same
+/// arguments. An operator that differs only in its constants becomes unrepeatable in `first`; the
+/// count of these is returned in `unrepeatable`. So do all operators that write memory in place
+/// where a write without autograd differs. What differs of numbers, calls and writes varies, and
+/// the rest of them does not. False: the control flow differs, and nothing may be concluded from
+/// either.
 [[nodiscard]] bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable);
 
 /// Parameter name -> name of the block it belongs to, from names and shapes alone: a block is a

@@ -642,7 +642,8 @@ class PlanExecution::State {
   const StepGraph& graph_;
   const Purpose purpose_;
   mutable std::mutex mutex_;
-  std::optional<PathMatch> path_;  ///< empty in kRehearse and kRound, whose tensors have no history
+  std::optional<PathMatch> path_;  ///< is empty in kRehearse and kRound, whose tensors have no
+                                   ///< history
   HeldValues held_;
   PlanWalk<at::Tensor, State> walk_;
   std::vector<int32_t> recipe_runs_;
@@ -668,12 +669,12 @@ class PlanExecution::State {
   std::unordered_map<const c10::StorageImpl*, GivenMemory> given_;
   std::map<ValueId, SomeRows> rows_;           ///< kFollow: some of the rows of queries and keys
   const int64_t turn_;                         ///< says which
-  const int threads_ = at::get_num_threads();  ///< in forward
+  const int threads_ = at::get_num_threads();  ///< number in forward
   std::map<SlotId, SavedMemory> memory_;       ///< slots that a differentiated backward asks for
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them
-  std::vector<size_t> place_in_order_;  ///< by slot, in backward_order_
+  std::vector<size_t> place_in_order_;  ///< place of each slot in backward_order_
   std::map<ValueId, int64_t> shortcut_ns_;
   std::set<ValueId> of_rounded_;     ///< kVerify: saved values made again from rounded ones
   std::unique_ptr<State> rounding_;  ///< kVerify: the plan as it rounds; null: there are none

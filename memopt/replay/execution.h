@@ -20,7 +20,8 @@ namespace noisemark::memopt {
 /// The findings of a backward pass under a plan.
 struct BackwardFinding {
   int64_t recipes_run = 0;
-  int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
+  int64_t recipes_run_again = 0;  ///< runs beyond one for each pass, for which the result was gone
+                                  ///< too early
   /// Values whose slot did not get the same bits, in the order in which they were found: of a pass
   /// that verifies all that differ, of one that follows those whose ValueSample does, whose slots
   /// gave backward an error.
@@ -95,7 +96,8 @@ class PlanExecution {
     kFollow,    ///< drop what the plan drops
     kVerify,    ///< keep everything, and compare what the plan would give with what was kept
     kRehearse,  ///< follow the plan with the tensors of a pass that has been, which have no history
-    kRound,  ///< likewise, beside a pass that verifies: each codec is the first that takes a value
+    kRound,     ///< does the same beside a pass that verifies: each codec is the first that takes a
+                ///< value
   };
 
   /// `key` names the pass to codecs that round at random. `doubt`: of ValueSamples.

@@ -303,7 +303,7 @@ void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
   const EncodeKey key = key_of(id);
   const LookScope silent;
   const at::Tensor x = trial->second.whole ? all_memory_of(tensor) : tensor;
-  std::set<std::string_view> taken;  // of several rooms, the smallest that suffices is enough
+  std::set<std::string_view> taken;  // names of which the smallest room of several suffices
   for (const std::shared_ptr<const Codec>& codec : trial->second.codecs) {
     if (taken.count(codec->name()) != 0) continue;
     if (takes(*codec, x, key)) {

@@ -36,7 +36,8 @@ void set_version(const at::Tensor& tensor, int64_t version);
 enum class EncodeBy {
   kPlanned,
   kFirstToTake,                ///< the first that takes it, however long the device needs to say so
-  kFirstToTakeUnlessItRounds,  ///< likewise, but what that would round is held as it was saved
+  kFirstToTakeUnlessItRounds,  ///< takes the first too, but what that would round is held as it was
+                               ///< saved
 };
 
 /// The values that one forward pass holds for its backward beyond autograd's own slots, as it was
@@ -96,7 +97,7 @@ class HeldValues {
     const Codec* codec = nullptr;  ///< codec of `encoded`
     at::Tensor decoded;            ///< all of the memory that several values share
     int64_t decoded_version = 0;
-    bool fetched = false;  ///< asked for, or about to be
+    bool fetched = false;  ///< it was asked for, or is about to be
 
     /// The device has not yet been heard to say that the encoding holds.
     [[nodiscard]] bool pending() const { return encoded.has_value() && tensor.defined(); }
@@ -148,7 +149,7 @@ class HeldValues {
   /// The storage of values that are encoded as one, whose name stays its own though its memory
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
-  std::map<ValueId, LargestRow> largest_rows_;  ///< by query or key that was looked at
+  std::map<ValueId, LargestRow> largest_rows_;  ///< row of each query or key that was looked at
   std::vector<Refusal> refused_;
   std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order
   std::vector<AwaitedAnswer> unheard_;  ///< answers for values let go before

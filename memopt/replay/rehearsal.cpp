@@ -108,10 +108,10 @@ class Rehearsal::State {
   const std::shared_ptr<DeviceDoubt> doubt_;
   PathMatch path_;
   mutable std::mutex mutex_;
-  std::vector<at::Tensor> saved_;                                            ///< by slot
+  std::vector<at::Tensor> saved_;                                            ///< one for each slot
   std::vector<std::unique_ptr<torch::autograd::SavedVariableHooks>> slots_;  ///< the plan's hooks
-  std::set<SlotId> asked_;     ///< since rehearse(); kNone: a tensor that no slot is for
-  std::set<SlotId> measured_;  ///< by a backward whose gradient was measured
+  std::set<SlotId> asked_;     ///< slots from rehearse() on; kNone: a tensor that no slot is for
+  std::set<SlotId> measured_;  ///< slots that a backward asked for whose gradient was measured
   bool departed_ = false;
   bool ended_ = false;
 };
@@ -264,7 +264,7 @@ class TensorAside {
   at::Tensor before_;
   std::vector<int64_t> sizes_ = tensor_.sizes().vec();
   int64_t version_;
-  std::optional<bool> written_;  ///< empty: nobody looked, because backward threw
+  std::optional<bool> written_;  ///< is empty where nobody looked, because backward threw
 };
 
 /// The state of the generator from which a device's operators draw by default.

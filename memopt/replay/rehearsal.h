@@ -69,8 +69,8 @@ class GradientProbe {
   GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
                 std::vector<at::Tensor> parameters, std::vector<at::Tensor> model);
 
-  /// False where there is nothing to compare with: the backward is of another forward pass, the
-  /// forward pass was not the recorded one, or the gradient is zero or not finite.
+  /// Returns false where there is nothing to compare with: the backward is of another forward pass,
+  /// the forward pass was not the recorded one, or the gradient is zero or not finite.
   [[nodiscard]] bool usable() const { return usable_; }
   /// The program's own backward threw.
   [[nodiscard]] bool failed() const { return failed_; }
@@ -86,7 +86,7 @@ class GradientProbe {
   Rehearsal& rehearsal_;
   const BackwardAgain& again_;
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> model_;  ///< after the exact pass, those that it wrote
+  std::vector<at::Tensor> model_;  ///< tensors that the exact pass wrote, as they are after it
   std::vector<at::Tensor> exact_;
   double exact_squared_ = 0;
   bool usable_ = false;

@@ -18,7 +18,7 @@ struct SampledElements {
   const unsigned char* data = nullptr;
   int32_t count = 0;            ///< number of `offsets`
   int32_t element_bytes = 0;    ///< any
-  int64_t offsets[kMost] = {};  ///< in bytes from `data`
+  int64_t offsets[kMost] = {};  ///< distances from `data` in bytes
 };
 
 /// The finalizer of SplitMix64 (Steele, Lea, Flood 2014), which is one to one.

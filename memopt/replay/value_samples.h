@@ -70,8 +70,8 @@ class ValueSamples {
 
   /// `tensor` is saved by `slot`, which does not keep it.
   void take(SlotId slot, const at::Tensor& tensor);
-  /// False where what the slot gets is known to be something else than it saved. Of the same shape,
-  /// strides and type.
+  /// Returns false where what the slot gets is known to be something else than it saved. Both
+  /// have the same shape, strides and type.
   [[nodiscard]] bool fits(SlotId slot, const at::Tensor& made_again);
 
   [[nodiscard]] static int32_t number_of(SlotId slot) { return static_cast<int32_t>(slot) + 1; }
@@ -82,7 +82,7 @@ class ValueSamples {
   [[nodiscard]] uint64_t* digest_at(SlotId slot);
 
   std::vector<std::optional<ValueSample>> here_;
-  std::vector<bool> late_;  ///< by slot: a digest is on the device
+  std::vector<bool> late_;  ///< a slot's digest is on the device
   const std::shared_ptr<DeviceDoubt> doubt_;
   at::Tensor digests_;  ///< int64 [slots], on the device of `doubt_`; undefined before the first
 };

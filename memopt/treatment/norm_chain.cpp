@@ -191,8 +191,8 @@ constexpr int64_t kChainElementsPerTask = 16384;
 /// The facts that are read off the graph.
 struct Chain {
   OperatorId norm = kNone;
-  ValueId end = kNone;               ///< in float32
-  at::ScalarType type = at::kFloat;  ///< to which that is rounded
+  ValueId end = kNone;               ///< last value of the chain, which is in float32
+  at::ScalarType type = at::kFloat;  ///< type to which that is rounded
   Activation activation = Activation::kNone;
   ValueId factor = kNone;
   int64_t cost_ns = 0;  ///< sum over its operators

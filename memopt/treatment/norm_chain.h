@@ -42,7 +42,7 @@ struct NormGroup {
 
 namespace noisemark::memopt {
 
-/// Null when this build has no group norm from saved statistics for the device.
+/// Returns null when this build has no group norm from saved statistics for the device.
 [[nodiscard]] replay::NormChainOnDevice find_norm_chain(c10::DeviceType device);
 
 /// Makes `id` in one pass over the input of a group norm, with the norm's saved statistics instead

@@ -19,7 +19,8 @@ struct Recipe {
   std::string name;              ///< "aten::silu"
   OperatorId replaces = kNone;   ///< the recorded operator whose results it gives
   bool is_shortcut = false;      ///< gives them in another way than by calling that operator
-  int64_t cost_ns = 0;           ///< measured time of one run, or of what it replaces; 0: none
+  int64_t cost_ns = 0;           ///< measured time of one run, or of what it replaces; 0 where
+                                 ///< nobody measured
   std::vector<ValueId> inputs;   ///< arguments of run(), in this order, each once
   std::vector<ValueId> results;  ///< results of run(); kNone: not a value of the step
   /// Runs without autograd and without autocast. Throws what the operator throws.
@@ -73,7 +74,7 @@ class RecipeBook {
   std::map<ValueId, int64_t> shortcut_ns_;
   std::vector<std::shared_ptr<const Recipe>> replays_;
   std::vector<std::shared_ptr<const Recipe>> shortcuts_;
-  std::vector<bool> looked_up_;  ///< by value: shortcuts_ knows
+  std::vector<bool> looked_up_;  ///< shortcuts_ knows the value
 };
 
 }  // namespace noisemark::memopt

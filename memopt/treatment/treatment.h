@@ -16,21 +16,21 @@ namespace noisemark::memopt {
 
 /// The place that a value comes from when backward needs it.
 enum class Source : uint8_t {
-  kUnavailable,  ///< from nowhere: nobody saved it and nothing may recompute it
+  kUnavailable,  ///< comes from nowhere: nobody saved it and nothing may recompute it
   kModel,        ///< the parameter or buffer itself
-  kHeld,         ///< kept as it was saved
-  kEncoded,      ///< kept in another form
-  kSliced,       ///< cut out of another saved value and kept
-  kMadeAgain,    ///< by a recipe
+  kHeld,         ///< is kept as it was saved
+  kEncoded,      ///< is kept in another form
+  kSliced,       ///< is cut out of another saved value and kept
+  kMadeAgain,    ///< comes from a recipe
 };
 
 /// The reason for which a value is held although the policy would rather drop it, or move it.
 enum class KeepReason : uint8_t {
   kNone,            ///< it is not held
-  kForeign,         ///< made outside the recorded pass
+  kForeign,         ///< is made outside the recorded pass
   kNotAllowed,      ///< the policy does not replay its operator
   kUnrepeatable,    ///< its operator draws random numbers, or its arguments change
-  kNoHistory,       ///< made without autograd, which could not tell if it were made otherwise
+  kNoHistory,       ///< is made without autograd, which could not tell if it were made otherwise
   kWrittenInPlace,  ///< its memory was written after it was made
   kAsItIs,  ///< a cast of a parameter, or read in a form that is not plain (conjugate, sparse)
   kCrossesSegments,  ///< Mirror keeps it
@@ -63,15 +63,14 @@ struct ValueTreatment {
   bool light = false;          ///< kMadeAgain, under Policy::light: where an operator that is not
                                ///< cheap is called again, it is made for that call alone
   int32_t reads = 0;           ///< expected in one backward pass, by recipes and by slots
-  bool rounded = false;        ///< not the bits that were saved: a codec rounds it, or some of what
-                               ///< it is made from
+  bool rounded = false;        ///< it is rounded: a codec rounds it, or something it is made from
 };
 
 struct SlotTreatment {
   ValueId value = kNone;
   bool drops = false;         ///< the slot keeps nothing; unpacking makes or decodes the value
   bool supplies = false;      ///< others need the value: it is held for them too
-  std::vector<Slice> slices;  ///< cut out of the saved tensor when it is saved
+  std::vector<Slice> slices;  ///< parts that are cut out of the saved tensor when it is saved
 };
 
 /// Codecs to find out about in a pass that verifies, whatever the plan does with the value.
@@ -86,9 +85,9 @@ struct TreatmentPlan {
   std::vector<ValueTreatment> values;
   std::vector<SlotTreatment> slots;
   std::vector<std::shared_ptr<const Recipe>> recipes;
-  std::vector<std::shared_ptr<const Codec>> codecs;  ///< used above
-  std::map<ValueId, CodecTrial> trials;  ///< by saved value and slice; the first saved value of a
-                                         ///< storage stands for all of it
+  std::vector<std::shared_ptr<const Codec>> codecs;  ///< codecs that the values above use
+  std::map<ValueId, CodecTrial> trials;  ///< one for each saved value and slice; the first saved
+                                         ///< value of a storage stands for all of it
   /// Passes after the one that verifies look at what products and activations saved, too. A look
   /// takes memory, which no prediction has: a plan for a budget does without.
   bool looks_again = true;
@@ -112,7 +111,7 @@ struct TreatmentPlan {
 /// The figures of a plan, for reports; bytes count storages once and leave the model's out.
 struct PlanSummary {
   int64_t recorded_bytes = 0;  ///< saved without a plan
-  int64_t held_bytes = 0;      ///< kept as saved, and slices
+  int64_t held_bytes = 0;      ///< bytes kept as saved, and slices
   int64_t encoded_from_bytes = 0;
   int64_t dropped_bytes = 0;
   int32_t recipes = 0;

@@ -113,10 +113,10 @@ struct PoolWindows {
   int32_t rows = 1;
   int32_t columns = 1;
   int32_t inner = 1;
-  int32_t row_step = 0;     ///< from one window to the one below, in elements of the input plane
-  int32_t column_step = 0;  ///< to the one on the right
+  int32_t row_step = 0;     ///< elements of the input plane from one window to the one below
+  int32_t column_step = 0;  ///< elements from one window to the one on the right
   int32_t origin = 0;       ///< position of the first window, negative with padding
-  int32_t row_pitch = 0;    ///< from one position within a window to the one below
+  int32_t row_pitch = 0;    ///< elements from one position within a window to the one below
   int32_t column_pitch = 0;
 };
 

@@ -19,8 +19,8 @@ namespace noisemark::memopt::codecs {
 template <int kExponent, int kMantissa>
 struct SmallFloat {
   static constexpr int kBits = 1 + kExponent + kMantissa;
-  static constexpr int kPlaces = kMantissa;                 ///< behind the point
-  static constexpr int kBias = (1 << (kExponent - 1)) - 1;  ///< also the largest exponent
+  static constexpr int kPlaces = kMantissa;                 ///< places behind the point
+  static constexpr int kBias = (1 << (kExponent - 1)) - 1;  ///< it is the largest exponent too
   static constexpr uint32_t kSign = 1U << (kBits - 1);
   static constexpr uint32_t kInfinity = ((1U << kExponent) - 1) << kMantissa;
   static constexpr uint32_t kLargest = kInfinity - 1;

@@ -58,7 +58,7 @@ NOISEMARK_SHARED uint32_t bits_of_ordered(int32_t key) {
 }
 
 struct GroupRange {
-  int32_t lowest = 0x7fffffff;  ///< as ordered()
+  int32_t lowest = 0x7fffffff;  ///< lowest value, in the form of ordered()
   int32_t highest = -0x7fffffff - 1;
 };
 

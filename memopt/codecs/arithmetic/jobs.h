@@ -36,9 +36,9 @@ constexpr bool is_reduced(FieldForm form) {
 
 struct FieldJob {
   FieldForm form = FieldForm::kBoolean;
-  Real real = Real::kFloat32;  ///< used by kPositive and the reduced forms
-  const void* x = nullptr;     ///< read by encode
-  void* y = nullptr;           ///< written by decode
+  Real real = Real::kFloat32;  ///< type of a value for kPositive and the reduced forms
+  const void* x = nullptr;     ///< encode reads it
+  void* y = nullptr;           ///< decode writes it
   uint32_t* words = nullptr;   ///< [blocks * 32]
   int64_t count = 0;
   FieldParameters common;
@@ -56,7 +56,7 @@ struct GroupJob {
   uint32_t* numbers = nullptr;  ///< [ceil(count / 256)], see GroupNumbers
   int64_t count = 0;
   const Extent* extent = nullptr;  ///< [1]
-  RoundingKey key;                 ///< read by encode
+  RoundingKey key;                 ///< encode reads it
 
   [[nodiscard]] constexpr int64_t elements_per_block() const { return kLanes * (32 / bits); }
 };
@@ -65,21 +65,21 @@ struct GroupJob {
 struct SparseJob {
   static constexpr int64_t kBlock = Fields<1>::kPerBlock;
 
-  int element_bytes = 4;  ///< or 2
+  int element_bytes = 4;  ///< 4 or 2
   const void* x = nullptr;
   void* y = nullptr;
   uint32_t* words = nullptr;    ///< [blocks * 32], the bits
   uint32_t* offsets = nullptr;  ///< [blocks], of each block's first value
   void* values = nullptr;       ///< [capacity], zeros behind the last
-  int64_t count = 0;            ///< below 2^32
+  int64_t count = 0;            ///< less than 2^32
   int64_t capacity = 0;
   int32_t* lost = nullptr;  ///< [1], set to 1 when there are more; the rest is then undefined
 };
 
 /// One number from a whole tensor.
 struct SearchJob {
-  Real real = Real::kFloat32;  ///< read by find_extent
-  int element_bytes = 4;       ///< read by find_nonzero: 2 or 4
+  Real real = Real::kFloat32;  ///< type of a value for find_extent
+  int element_bytes = 4;       ///< 2 or 4, for find_nonzero
   const void* x = nullptr;
   int64_t count = 0;
   uint32_t* number = nullptr;  ///< [1]

@@ -26,7 +26,7 @@ NOISEMARK_INLINE uint32_t bits_of(float x) {
 NOISEMARK_INLINE float one_plus_exp(float x) {
   constexpr uint32_t kSign = 0x80000000U;
   constexpr uint32_t kLargest = 0x42b30000U;  // 89.5
-  constexpr int32_t kBias = 126;              // of the exponent, less one: u + u is 2 u
+  constexpr int32_t kBias = 126;              // bias of the exponent, less one: u + u is 2 u
   const uint32_t size = bits_of(x) & ~kSign;
   x = float_of((size < kLargest ? size : kLargest) | (bits_of(x) & kSign));
   const float n = __builtin_rintf(x * 1.44269504088896340736F);

@@ -38,16 +38,16 @@ struct NormChain {
   bool channels_last = false;
   NormForm form = NormForm::kFused;
   Activation activation = Activation::kNone;
-  NormStore store = NormStore::kFloat32;  ///< on a CPU nothing else
+  NormStore store = NormStore::kFloat32;  ///< is kFloat32 on a CPU
   const float* x = nullptr;
   const float* mean = nullptr;    ///< [samples, groups]
   const float* rstd = nullptr;    ///< the same
   const float* weight = nullptr;  ///< [channels]; null: 1
   const float* bias = nullptr;    ///< [channels]; null: 0
-  const float* factor = nullptr;  ///< as x; null: 1
+  const float* factor = nullptr;  ///< factors of x's form; null stands for 1
   float* scale = nullptr;         ///< scratch, [samples, channels]
   float* shift = nullptr;         ///< the same
-  void* y = nullptr;              ///< as `store` says
+  void* y = nullptr;              ///< result of the type that `store` names
 
   [[nodiscard]] constexpr int64_t rows() const {
     return samples * (channels_last ? pixels : channels);
