@@ -22,7 +22,7 @@ struct Execution {
 };
 
 struct BaselineEntry {
-  std::string_view name;     ///< as on the command line
+  std::string_view name;     ///< name on the command line
   std::string_view summary;  ///< one line for `noisemark list`
   Execution execution;
 };

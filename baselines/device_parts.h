@@ -35,8 +35,8 @@ class NormDevice {
                                                 int64_t element_bytes) const = 0;
 };
 
-/// Null when this build has no fused norms for the device. device_parts.cpp is the one file of this
-/// folder that knows which were built.
+/// Returns null when this build has no fused norms for the device. device_parts.cpp is the one file
+/// of this folder that knows which were built.
 [[nodiscard]] const NormDevice* find_norm_device(c10::Device device);
 
 /// Work that a device repeats without the host issuing it again: a CUDA graph. The memory that the
@@ -58,7 +58,7 @@ class DeviceGraph {
   [[nodiscard]] virtual int64_t own_bytes() = 0;
 };
 
-/// Null where this build has no graphs for the device.
+/// Returns null where this build has no graphs for the device.
 [[nodiscard]] std::unique_ptr<DeviceGraph> make_device_graph(c10::Device device);
 /// The graph of a CUDA device, for make_device_graph(). It is recorded on a stream of its own.
 [[nodiscard]] std::unique_ptr<DeviceGraph> make_cuda_graph(c10::Device device);

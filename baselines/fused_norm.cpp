@@ -13,7 +13,7 @@
 namespace noisemark::baselines {
 namespace {
 
-constexpr double kRmsEps = 1e-12;  // of torch.nn.functional.normalize
+constexpr double kRmsEps = 1e-12;  // eps of torch.nn.functional.normalize
 
 at::Tensor arranged(const at::Tensor& x, bool channels_last) {
   return channels_last ? x.movedim(1, -1).contiguous().movedim(-1, 1) : x.contiguous();

@@ -97,7 +97,7 @@ def limit(on_second, gbit, delay_ms=0):
             continue
         add, place = [*words, "tc", "qdisc", "add", "dev", device], ["root"]
         if delay_ms:
-            # As many packets as are on their way at 10 Gbit/s in 100 ms.
+            # The limit is the number of packets that are on their way at 10 Gbit/s in 100 ms.
             run(*add, "root", "handle", "1:", "netem", "delay", f"{delay_ms}ms", "limit", "100000")
             place = ["parent", "1:1"]
         burst = max(int(gbit * 1e9 / 8 / 1000), 16 << 10)

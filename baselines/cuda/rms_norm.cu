@@ -37,7 +37,7 @@ __device__ bool norm_is_constant(float inverse, float eps) {
   return inverse * eps >= 1.0f;
 }
 
-/// Rounded as is written here in every kernel, whatever the compiler would contract: what
+/// Rounds as is written here in every kernel, whatever the compiler would contract: what
 /// from_statistics() gives has the bits of forward().
 __device__ __forceinline__ float normalized(float x, float inverse, float alpha, float beta) {
   return __fmaf_rn(__fmul_rn(x, inverse), alpha, beta);

@@ -12,7 +12,7 @@ using Vector = float __attribute__((vector_size(64)));
 using VectorInMemory = float __attribute__((vector_size(64), aligned(4), may_alias));
 constexpr int64_t kLanes = 16;
 constexpr int kParts = kHeadChannels / kLanes;
-constexpr int kRows = 4;  // that are summed together, so that every row of `b` is read once for all
+constexpr int kRows = 4;  // rows summed together, for which a row of `b` is read once
 static_assert(kHeadChannels % kRows == 0);
 
 /// e^difference; unlike exp_of(), NaN where the difference is not finite, so that one such query
@@ -25,7 +25,7 @@ template <int rows>
 struct Sums {
   Vector of[rows][kParts] = {};
 
-  /// of[r] += sum over j of w[j * w_step + r * w_row] * b[j * b_step + 0 ... 31]
+  /// Adds: of[r] += sum over j of w[j * w_step + r * w_row] * b[j * b_step + 0 ... 31]
   NOISEMARK_INLINE void add(const float* w, int64_t w_step, int64_t w_row, const float* b,
                             int64_t b_step, int64_t count) {
     for (int64_t j = 0; j < count; ++j, b += b_step, w += w_step) {

@@ -13,13 +13,13 @@ inline constexpr int64_t kHeadChannels = 32;
 struct Attention {
   int64_t samples = 0;
   int64_t heads = 0;
-  int64_t tokens = 0;  ///< at least 1
+  int64_t tokens = 0;  ///< is at least 1
   int64_t memory_tokens = 0;
   float scale = 1;                  ///< factor of the queries, above 0
   const float* qkv = nullptr;       ///< [samples, tokens, 3, heads, 32]
   const float* memory_k = nullptr;  ///< linear: [heads, 32, memory_tokens], softmax: [heads,
                                     ///< memory_tokens, 32]
-  const float* memory_v = nullptr;  ///< likewise
+  const float* memory_v = nullptr;  ///< has memory_k's shapes
   float* out = nullptr;             ///< [samples, tokens, heads, 32]
 
   [[nodiscard]] constexpr int64_t tasks() const { return samples * heads; }

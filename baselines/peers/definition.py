@@ -17,7 +17,7 @@ class Definition:
     text: str
     sections: dict[str, Any]
     overrides: tuple[str, ...] = ()  # "key=value" that made it another than the locked one
-    custom: bool = False  # so, or not locked at all
+    custom: bool = False  # it was changed, or is not locked at all
 
     @property
     def sha256(self) -> str:

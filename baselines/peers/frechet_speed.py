@@ -38,7 +38,7 @@ from speed_gate import Gate, Verdict, judge, outcome, read_record
 OURS = "noisemark"
 _MODULES = {"pytorch-fid": "pytorch_fid", "torch-fidelity": "torch_fidelity"}
 GATES = (Gate(OURS, "pytorch-fid", 10.0), Gate(OURS, "torch-fidelity", 3.0))
-_AGREEMENT = 1e-6  # of the traces: pytorch-fid goes through a general matrix square root
+_AGREEMENT = 1e-6  # relative difference of the traces: pytorch-fid goes through a general matrix square root
 _PROGRAM = Path(__file__).resolve()
 
 

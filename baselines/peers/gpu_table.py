@@ -41,8 +41,8 @@ from memory_targets import MISSED, NOT_MEASURED, NOT_PROVEN, REACHED, asked_of
 
 _PEERS = Path(__file__).resolve().parent
 _BENCHMARKS = ("ho-cifar10", "lucid-cifar10")
-_BATCH = 128  # of their @gpu
-_LEAST_SPEED = {"peer-eager": 1.5, "peer-compiled": 1.0}  # of our fastest, times the peer's
+_BATCH = 128  # batch of their @gpu
+_LEAST_SPEED = {"peer-eager": 1.5, "peer-compiled": 1.0}  # our fastest must reach so many times the peer's speed
 _BASELINES = ("plain", "fused", "channels-last", "fused+channels-last", "cuda-graph", "fused+cuda-graph",
               "fused+channels-last+cuda-graph")
 _BYTES_OF = "ho-cifar10"
@@ -82,7 +82,7 @@ Asked = list[tuple[str, str]]
 class Part:
     """A command, and how its rows are read from what it left: in its folder, and on standard output."""
 
-    key: str  # of --parts; its folder and files are called so
+    key: str  # word of --parts, which is the name of its folder and files too
     name: str
     command: list[str]
     read: Callable[[str, str], list[Row]]  # standard output, the command as it is shown
@@ -383,7 +383,7 @@ def _made(part: Part, args: argparse.Namespace, run: Run, ended: Ended) -> int |
     if folder.exists() and part.goes_on and not (folder / "memory.md").exists():
         command = [*command, "--resume"]
     elif folder.exists():
-        shutil.rmtree(folder)  # of a command that was cut off, failed, or was another
+        shutil.rmtree(folder)  # the command was cut off, failed, or was another
     code = run(command, args.out / f"{part.key}.txt")
     ended.keep(part, code)
     return code

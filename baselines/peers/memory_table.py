@@ -249,7 +249,7 @@ class MemoryPasses:
             program = "" if name.startswith(PEER) else self._program_sha256
             if (before := _recorded(command, program, out)) is not None:
                 return before
-            shutil.rmtree(out, ignore_errors=True)  # of a run that was cut off
+            shutil.rmtree(out, ignore_errors=True)  # it is of a run that was cut off
         return _measured(name, command, out)
 
     def left_out(self) -> list[str]:

@@ -18,7 +18,7 @@ NOT_MEASURED = "not measured"
 _RED = (MISSED, NOT_MEASURED)
 
 ECHO = "echo"
-MOST_OVERHEAD = 0.03  # of a step of `echo`, in steps of plain `none`
+MOST_OVERHEAD = 0.03  # part of a step of `echo`, in steps of plain `none`
 _PASS = "pass"
 
 

@@ -150,7 +150,7 @@ class Turns:
 
     rounds: int
     warmup_rounds: int  # left out of the figures
-    steps: int  # of a turn
+    steps: int  # steps of a turn
 
     def __post_init__(self) -> None:
         if min(self.rounds, self.steps) < 1 or self.warmup_rounds < 0:

@@ -38,8 +38,8 @@ _SAVED_METHOD = (
 class Live:
     """Bytes relative to the beginning of the profile, or on a GPU all."""
 
-    at_bytes: int  # at the mark
-    highest_bytes: int  # since the mark before
+    at_bytes: int  # bytes at the mark
+    highest_bytes: int  # highest level from the mark before on
 
 
 class Allocator(Protocol):
@@ -79,7 +79,7 @@ def live_at_marks(events: Iterable[tuple[str, int]]) -> dict[str, Live]:
 
 
 def _mark(name: str) -> None:
-    gc.collect()  # what only cycles hold is live to nobody
+    gc.collect()  # nobody owns what only cycles hold
     with record_function(name):
         pass
 

@@ -33,7 +33,7 @@ _CONTESTANTS = ("peer-eager", "peer-channels-last", "peer-compiled", "peer-chann
                 "peer-channels-last-fused-adam", "peer-compiled-fused-adam", "plain", "fused",
                 "fused+channels-last", "fused+channels-last+pooled")
 
-# As both sides answer a turn, and as the table names it.
+# The words in which both sides answer a turn, and those of the table.
 _PHASES = {"step_s": "step", "data_wait_s": "data wait", "forward_s": "forward", "backward_s": "backward",
            "optimizer_s": "optimizer", "ema_s": "EMA"}
 
@@ -127,7 +127,7 @@ class Table:
             try:
                 table = self._run(file, commands, steps, left_out)
                 break
-            except pace.ContestantFailed as error:  # between others, after its first turn
+            except pace.ContestantFailed as error:  # the process ended between others, after its first turn
                 if error in left_out or len(commands) == 1:
                     raise
                 left_out.append(error)

@@ -22,7 +22,7 @@ from pictures import Pictures
 from prefetch import Prefetch
 from variants import Variant
 
-_STEPS_AHEAD = 2  # as many batches as Noisemark's loader has ready
+_STEPS_AHEAD = 2  # Noisemark's loader has as many batches ready
 
 
 @dataclass
@@ -99,10 +99,10 @@ class PeerTrainer:
         self._clock = PhaseClock(marks_of(device))
 
     def _compile(self) -> None:
-        # Read when the graph is made, in the first step: a setting of the process.
+        # This setting of the process is read when the graph is made, in the first step.
         budget = 1.0 if self.variant.budget is None else self.variant.budget
         functorch_config.activation_memory_budget = budget
-        # In place, so that parameters keep their names: ema-pytorch pairs weights and averages by them.
+        # This works in place, so that parameters keep their names: ema-pytorch pairs weights and averages by them.
         self.loss.model.compile()
 
     def _make_ema(self) -> nn.Module | None:

@@ -28,13 +28,13 @@ from typing import Any
 
 BENCHMARK = "gmm16-ho"
 UNITS = {"0": 100, "0.05": 40, "0.1": 40}  # slow-down of B -> units
-MOST_ALARMS = 1  # of the untouched
-FEWEST_CAUGHT = 38  # of those with 10 %
+MOST_ALARMS = 1  # number among the untouched
+FEWEST_CAUGHT = 38  # number among those with 10 %
 FLOOR_FOR_FIVE_PERCENT = 0.01  # a calibrated floor up to here promises the 5 % too
 FLOOR_QUANTILE = 0.95
-MOST_MINUTES = 120  # of all units together
+MOST_MINUTES = 120  # sum over all units
 JUDGED_CODES = (0, 1, 4)  # pass, regression, inconclusive; anything else is no unit
-SAME = ("benchmark", "seconds", "identity", "binary_sha256")  # of every line of a file
+SAME = ("benchmark", "seconds", "identity", "binary_sha256")  # keys that every line of a file shares
 
 Unit = dict[str, Any]
 
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
     made = {(unit["slow_down"], unit["unit"]) for unit in units}
     missing = [unit for unit in order() if unit not in made]
     begin = time.time()
-    # Without what a kill cut off.
+    # The rest of a line that a kill cut off is left out.
     args.file.write_text("".join(json.dumps(unit) + "\n" for unit in units))
     for slow_down, number in missing[: args.most]:
         if args.minutes and time.time() - begin > 60 * args.minutes:

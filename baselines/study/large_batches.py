@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from scipy import stats
 
 LEVEL = 0.95
-WARM_UP = 0.1  # of the steps
+WARM_UP = 0.1  # part of the steps
 
 
 class BadInput(Exception):
@@ -81,11 +81,11 @@ def train_cell(options: argparse.Namespace, cell: Cell, seed: int, settings: lis
 
 
 class Trained(NamedTuple):
-    losses: list[float]  # by seed
+    losses: list[float]  # one for each seed
     batch: int
     steps: int
     lr: float
-    work: str  # what all cells must share
+    work: str  # work that all cells must share
 
 
 def read_cell(folder: Path) -> Trained:

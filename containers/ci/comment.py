@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
     server = SERVERS[arguments[0]](arguments[1])
     try:
         print("comment:", server.post(body_of([pathlib.Path(file) for file in arguments[2:]])))
-    except (OSError, ValueError, KeyError) as error:  # refused, not reached, or no answer of such a server
+    except (OSError, ValueError, KeyError) as error:  # it refused, was not reached, or is no such server
         print(f"comment: error: {server.comments}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -25,7 +25,7 @@ struct CalibrationFile {
   int64_t pairs = 0;
   double seconds = 0;
   double turn_s = 0;
-  std::optional<CalibrationSummary> summary;  ///< empty without units
+  std::optional<CalibrationSummary> summary;  ///< is empty without units
   std::vector<CalibrationUnit> units;
 };
 

@@ -162,7 +162,7 @@ void add_unit(Calibration& calibration, const AbRecord& record, const std::strin
   }
   require_plan(calibration.plan, record.plan, where);
   require_same(calibration, record, where);
-  AbOptions uncalibrated;  // as a margin that a floor widened would hide alarms
+  AbOptions uncalibrated;  // a margin that a floor widened would hide alarms
   uncalibrated.noise_floor_frac = 0;
   calibration.units.push_back(unit_of(record, judge_ab(record, uncalibrated)));
 }
@@ -182,7 +182,7 @@ Calibration calibration_of_records(const std::filesystem::path& folder) {
   std::ranges::stable_sort(
       records, {}, [](const Named& named) -> const auto& { return named.record.created_utc; });
   Calibration calibration;
-  std::map<std::string, std::string> places;  // by what they hold
+  std::map<std::string, std::string> places;  // the place of each content
   for (const auto& [where, record] : records) {
     const auto [place, is_new] = places.emplace(ab_json(record), where);
     if (!is_new) {

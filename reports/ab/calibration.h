@@ -27,8 +27,8 @@ struct CalibrationUnit {
 };
 
 struct Calibration {
-  Strings identity;  ///< as AbBuild::identity: what it holds for
-  Strings about;     ///< as AbBuild::about: what was calibrated
+  Strings identity;  ///< identity of what it holds for, in the form of AbBuild::identity
+  Strings about;     ///< facts about what was calibrated, in the form of AbBuild::about
   std::string benchmark;
   std::string variant;
   AbPlan plan;  ///< every unit's plan: pairs, seconds and turn_s alone
@@ -44,7 +44,7 @@ struct CalibrationSummary {
   /// The standard deviation of the log step time between two runs made apart. Turns take out how
   /// fast the machine is just then; runs made apart have it, and this says how much that is.
   double session_deviation = 0;
-  int64_t units_needed = 0;  ///< in all, if no further one is an alarm
+  int64_t units_needed = 0;  ///< sum of units, if no further one is an alarm
   std::string refusal;       ///< why nothing may be gated with it; empty: it is usable
 };
 

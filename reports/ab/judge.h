@@ -23,7 +23,7 @@ namespace noisemark::reports {
 /// The finding on the losses of two builds. Both train from the same weights, data and seeds, so
 /// that their losses are equal bit for bit unless one of them computes something else.
 struct LossFinding {
-  std::optional<ExactRow> row;  ///< empty: nothing to judge, and `note` says why
+  std::optional<ExactRow> row;  ///< is empty where nothing is judged, and `note` says why
   std::string note;             ///< may be empty
 };
 
@@ -42,7 +42,7 @@ struct AbOptions {
   double alpha = kAlpha;      ///< shared equally by the two looks
   int64_t resamples = 10000;  ///< bootstrap resamples
   uint64_t seed = 0;
-  std::optional<double> noise_floor_frac;  ///< instead of the record's
+  std::optional<double> noise_floor_frac;  ///< replaces the record's
   bool other_losses = false;  ///< B may train other numbers: the traces are told apart, not judged
 };
 
@@ -60,8 +60,8 @@ struct AbPairFigure {
 };
 
 struct AbVerdict {
-  /// Judged as `compare` judges runs, with a pair of processes as the unit: one cell, the row of
-  /// images/s among the stochastic, losses and parameters among the exact.
+  /// The verdict that `compare` gives of runs, with a pair of processes as the unit: one cell, the
+  /// row of images/s among the stochastic, losses and parameters among the exact.
   Comparison comparison;
   std::vector<AbPairFigure> pairs;  ///< all that were made
   int64_t judged_pairs = 0;         ///< the first so many: those of the last whole look

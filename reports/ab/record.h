@@ -23,7 +23,7 @@ enum class AbSide { kA, kB };
 
 /// A build as it describes itself and what it is about to train, before its first step.
 struct AbBuild {
-  std::string name;  ///< as given by the user: a program or a revision
+  std::string name;  ///< a program or a revision, as the user spelled it
   std::string benchmark;
   std::string variant;  ///< "none-plain-fp32"
   Strings identity;     ///< must be equal on both sides
@@ -76,7 +76,7 @@ struct AbRecord {
   /// cell, which is the record's. Empty where none were made.
   std::vector<ExactRow> figures;
   std::vector<AbPair> pairs;
-  Strings environment;  ///< as Result::environment, and the container
+  Strings environment;  ///< environment of a Result, and the container
 };
 
 /// The text of ab.json. Doubles read back bit for bit; a list of numbers takes one line. Carries a

@@ -252,7 +252,7 @@ Shape shape_of() {
 /// The name and version that stand under the key `schema` of a document, before its checksum.
 struct Document {
   std::string_view name;
-  std::string_view version;  ///< empty: the document is only printed, and has no such key
+  std::string_view version;  ///< is empty where the document is only printed, and has no such key
   std::string_view text;     ///< a sentence on the document, for the schema and the documentation
   bool sealed = true;        ///< it has a checksum
   bool nested = true;        ///< `schema` is an object; else the body has `schema` and `version`

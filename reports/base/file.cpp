@@ -156,7 +156,7 @@ bool is_kept_by_its_folder(const std::filesystem::path& path, int cause) {
 
 // The file behind links, which stay. One that leads nowhere yet is made where it leads.
 std::filesystem::path behind_links(std::filesystem::path path) {
-  constexpr int kMostLinks = 40;  // as Linux follows them
+  constexpr int kMostLinks = 40;  // Linux follows no more
   std::error_code error;
   for (int followed = 0; std::filesystem::is_symlink(path, error); ++followed) {
     if (followed == kMostLinks) throw not_written(path, ELOOP);
@@ -306,7 +306,7 @@ std::vector<std::filesystem::path> files_named(const std::filesystem::path& fold
                                                std::string_view name) {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::directory_entry& entry : read_folder(folder)) {
-    std::error_code unknown;  // as good as no folder
+    std::error_code unknown;  // it is the same as no folder
     if (entry.path().filename() == name) files.push_back(entry.path());
     if (entry.is_symlink(unknown) || !entry.is_directory(unknown)) continue;
     const std::vector<std::filesystem::path> below = files_named(entry.path(), name);

@@ -208,7 +208,7 @@ int digit_of(char c) {
 template <typename Action>
 void for_each_line(std::string_view page, const Action& action) {
   constexpr size_t kShortestFence = 3;
-  size_t fence = 0;  // of the block of code that a line is in
+  size_t fence = 0;  // length of the fence around the block of code that a line is in
   while (!page.empty()) {
     const std::string_view line = page.substr(0, page.find('\n'));
     const size_t run = quotes(line);

@@ -55,7 +55,7 @@ enum class Align { kLeft, kRight };
 enum class Fold {
   kNever,
   kIfEmpty,  ///< leaves it if every cell is empty
-  kIfAlike,  ///< also where all cells are alike: a sentence before the table says so
+  kIfAlike,  ///< leaves it out where all cells are alike too: a sentence before the table says so
 };
 
 /// A table whose columns are padded to one width. Cells are shown as plain() shows a text, and one

@@ -25,7 +25,7 @@ class JsonFields {
   JsonFields(const OrderedJson& json, std::string where, std::string path = "");
 
   [[nodiscard]] double number(const std::string& key) const;
-  [[nodiscard]] int64_t count(const std::string& key) const;  ///< at least 0
+  [[nodiscard]] int64_t count(const std::string& key) const;  ///< is at least 0
   [[nodiscard]] bool flag(const std::string& key) const;
   [[nodiscard]] std::string text(const std::string& key) const;
   [[nodiscard]] std::map<std::string, std::string> strings(const std::string& key) const;

@@ -16,15 +16,17 @@ inline constexpr double kMostThrottledFrac = 0.05;
 
 /// The conditions under which the runs of a cell were timed.
 struct TimingConditions {
-  bool stored = false;   ///< not made in turns: what moved the machine in between is in the figures
-  std::string unsteady;  ///< most runs of a side never became steady: which; empty: they did
+  bool stored = false;    ///< the runs were not made in turns: what moved the machine in between is
+                          ///< in the figures
+  std::string unsteady;   ///< most runs of a side never became steady: which; empty: they did
   std::string throttled;  ///< the device slowed itself down in more than 5 % of a side: which
 };
 
 /// The noise of a metric on one machine, as a calibration measured it.
 struct Noise {
   double floor_frac = 0;         ///< 95 % of comparisons in turns show at most this difference
-  double session_deviation = 0;  ///< by which the logarithms of two sessions differ; 0: not known
+  double session_deviation = 0;  ///< deviation of the logarithms of two sessions; 0 where it is not
+                                 ///< known
 };
 
 struct StochasticOptions {
@@ -33,7 +35,8 @@ struct StochasticOptions {
   uint64_t seed = 0;
   /// Calibrated, by metric; of one cell alone by "CELL: METRIC".
   std::map<std::string, Noise> noise;
-  bool gates = true;  ///< false: the long table alone, for runs that are too few to judge noise
+  bool gates = true;  ///< is false for the long table alone, of runs that are too few to judge
+                      ///< noise
 };
 
 /// Above this margin there is too much noise for a gate.

@@ -25,12 +25,12 @@ enum class CompareVerdict {
   kInconclusive,       ///< neither a regression nor its absence is proven
   kUnstable,           ///< most runs never became steady, so their times say nothing
   kCalibrationNeeded,  ///< no usable baseline, or more noise than a gate can bear
-  kTooFewPairs,        ///< refused: so few could never reach alpha
+  kTooFewPairs,        ///< is refused: so few could never reach alpha
   kRecipeMismatch,     ///< a changed definition under the same version
   kNotComparable,      ///< other work, another machine, or another clock
   kInvalidClocks,      ///< the device slowed itself down, so times say nothing about the code
   kIncomplete,         ///< NEW left no result, or no longer measures a figure
-  kQualityFail,        ///< trained to a worse model
+  kQualityFail,        ///< has trained a worse model
   kRegression,
 };
 
@@ -77,7 +77,7 @@ struct ExactRow {
   std::string cell;
   std::string metric;
   std::string unit;
-  std::optional<double> base;  ///< empty for a digest or where it is missing
+  std::optional<double> base;  ///< is empty for a digest and where it is missing
   std::optional<double> candidate;
   std::string base_digest;
   std::string candidate_digest;
@@ -97,18 +97,19 @@ struct StochasticRow {
   bool gated = false;
   int64_t pairs = 0;
   std::optional<double> base;       ///< median over the paired runs
-  std::optional<double> candidate;  ///< likewise
+  std::optional<double> candidate;  ///< median over the paired runs
   std::optional<double> ratio;      ///< candidate / base: Hodges-Lehmann over the pairs
   std::optional<Interval> ratio_ci95;
   std::optional<double> p;                ///< one-sided, of "not worse", when gated; else two-sided
   std::optional<double> p_adjusted;       ///< Holm among the gated rows, else Benjamini-Hochberg
-  double margin_frac = 0;                 ///< in force
+  double margin_frac = 0;                 ///< margin in force
   double noise_floor_frac = 0;            ///< calibrated; 0: not calibrated
   double session_deviation = 0;           ///< calibrated, of logarithms (evidence.h); 0: it is not
-  bool stored = false;                    ///< not made in turns: weaker evidence (evidence.h)
+  bool stored = false;                    ///< the runs were not made in turns, which is weaker
+                                          ///< evidence (evidence.h)
   bool conflict = false;                  ///< units or directions differ: judged though not gated
   std::optional<double> detectable_frac;  ///< smallest difference that these pairs would show
-  std::optional<int64_t> pairs_needed;    ///< to prove it either way
+  std::optional<int64_t> pairs_needed;    ///< number that proves it either way
   CompareVerdict verdict = CompareVerdict::kEquivalent;  ///< means nothing unless judged()
   std::string words;
 
@@ -116,7 +117,7 @@ struct StochasticRow {
 };
 
 struct SideSummary {
-  std::string name;  ///< as given by the user
+  std::string name;  ///< name as the user spelled it
   int64_t runs = 0;
   std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
   std::vector<std::string> repeat_commands = {};  ///< commands that repeat the runs; sorted, unique
@@ -131,7 +132,7 @@ inline constexpr int64_t kFewestBaselineRuns = 3;
 struct Comparison {
   SideSummary base;
   SideSummary candidate;
-  int64_t cells = 0;  ///< on both sides
+  int64_t cells = 0;  ///< number of cells that both sides have
   std::vector<FieldDifference> differences;
   std::vector<FieldDifference> environment;  ///< environment_differences()
   std::vector<std::string> only_base;        ///< cells

@@ -467,7 +467,7 @@ std::string usable_baseline(const Comparison& comparison) {
          (comparison.any_stored() ? kMakeInTurns : "");
 }
 
-/// Proven, and by more than what is let pass in the other direction.
+/// Says whether it is proven, and by more than what is let pass in the other direction.
 bool is_beyond_margin(const StochasticRow& row) {
   if (!row.gated || row.verdict != CompareVerdict::kImproved || !row.ratio_ci95) return false;
   const double most = 1 + row.margin_frac;

@@ -66,7 +66,7 @@ Evidence stored_evidence(const TwoSamples& sides, double margin, double session_
 
 namespace {
 
-constexpr double kMostDeviations = 40;  // per difference to prove: beyond, thousands of pairs
+constexpr double kMostDeviations = 40;  // a difference beyond it takes thousands of pairs to prove
 constexpr const char* kWeaker = "weaker evidence: not made in turns";
 
 /// Turns an interval of the logarithm of the worsening into one of the ratio.

@@ -18,7 +18,7 @@ namespace {
 struct Figure {
   std::optional<double> number;
   std::string digest;
-  std::string unit = {};  ///< as the run gives it, where it gives one
+  std::string unit = {};  ///< unit that the run gives, if it gives one
 
   [[nodiscard]] bool missing() const { return !number && digest.empty(); }
   /// Does not look at the units, which are compared before.

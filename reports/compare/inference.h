@@ -44,7 +44,7 @@ struct SignedRank {
   double statistic = 0;  ///< sum of the ranks of the positive differences
   double p = 1;
   int64_t n = 0;      ///< differences that are not zero
-  bool exact = true;  ///< else the normal approximation
+  bool exact = true;  ///< is false for the normal approximation
 };
 
 /// Wilcoxon's signed-rank test (1945) of differences around zero. Zeros are left out, as Wilcoxon
@@ -65,7 +65,7 @@ struct Equivalence {
   double p_upper = 1;  ///< p of the null hypothesis "the difference is at least +margin"
   Interval interval;   ///< 1 - 2 alpha confidence interval; equivalent iff within the margin
 
-  /// Proven when at most alpha.
+  /// The difference is proven when this is at most alpha.
   [[nodiscard]] double p() const { return p_lower > p_upper ? p_lower : p_upper; }
 };
 

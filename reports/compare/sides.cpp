@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 constexpr const char* kResult = "result.json";
 
 struct Entries {
-  std::vector<fs::path> folders;   ///< by name
+  std::vector<fs::path> folders;   ///< folders in the order of their names
   std::vector<fs::path> dangling;  ///< links to nothing, which may have been runs
   bool any = false;
 };
@@ -45,7 +45,7 @@ Entries entries_of(const fs::path& folder) {
     std::error_code unknown;
     const bool dangling = entry.is_symlink(unknown) && !entry.exists(unknown);
     const std::string name = entry.path().filename().string();
-    const bool hidden = name.starts_with('.');  // as editors name their locks
+    const bool hidden = name.starts_with('.');  // editors name their locks so
     if (dangling && !hidden && name != kResult) entries.dangling.push_back(entry.path());
     if (entry.is_symlink() || !entry.is_directory() || is_of_a_replacement(entry.path())) continue;
     entries.folders.push_back(entry.path());
@@ -201,7 +201,7 @@ bool holds_results(const Place& place) {
          std::any_of(lost.begin(), lost.end(), [](const LostRun& run) { return run.skipped; });
 }
 
-constexpr std::chrono::minutes kMostSkew{5};  // of two machines that ask the same time servers
+constexpr std::chrono::minutes kMostSkew{5};  // skew of two machines that ask the same time servers
 
 /// Errors of several results, so that a user learns of all at once.
 class Refusals {

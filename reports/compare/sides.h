@@ -29,8 +29,9 @@ struct LostRun {
 [[nodiscard]] std::vector<LostRun> by_reason(const std::vector<LostRun>& runs);
 
 struct FoundRuns {
-  std::vector<std::filesystem::path> folders;  ///< with a result.json, by name
-  std::vector<LostRun> lost;                   ///< by name
+  std::vector<std::filesystem::path> folders;  ///< folders with a result.json, in the order of
+                                               ///< their names
+  std::vector<LostRun> lost;                   ///< runs in the order of their names
   std::vector<std::string> left_out;           ///< stray results, and unreadable folders in runs
 };
 
@@ -61,7 +62,7 @@ struct BaselinePlace {
 
 /// One side of a comparison.
 struct Side {
-  std::string name;  ///< as given by the user
+  std::string name;  ///< name as the user spelled it
   std::vector<NamedResult> runs;
   std::vector<LostRun> lost = {};              ///< runs that should be here and are missing
   std::vector<std::string> left_out = {};      ///< results that are of no run of their suite
@@ -99,7 +100,7 @@ using RunPair = std::pair<const NamedResult*, const NamedResult*>;  ///< base, c
 
 struct Cell {
   std::string name;
-  std::vector<RunPair> pairs;  ///< by seed, then by time of creation
+  std::vector<RunPair> pairs;  ///< pairs in the order of seed, then of creation
 };
 
 /// A cell on both sides that has no seed in common.
@@ -110,10 +111,10 @@ struct CellWithoutPairs {
 };
 
 struct Cells {
-  std::vector<Cell> both;  ///< with at least one pair
+  std::vector<Cell> both;  ///< cells with at least one pair
   std::vector<CellWithoutPairs> without_pairs;
-  std::vector<std::string> only_base;       ///< on one side only
-  std::vector<std::string> only_candidate;  ///< likewise
+  std::vector<std::string> only_base;       ///< cells that BASE alone has
+  std::vector<std::string> only_candidate;  ///< cells that NEW alone has
   std::vector<std::string> unpaired;        ///< runs without a partner
 };
 

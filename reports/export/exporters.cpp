@@ -108,7 +108,7 @@ std::string ctest_of(const Comparison& comparison) {
 
 constexpr std::string_view kResultsMark = "<!-- noisemark results -->\n";
 constexpr std::string_view kCell = ", baseline ";  ///< stands in the name of every figure
-constexpr std::string_view kKept = ": figures_";   ///< and this where it is of a comparison
+constexpr std::string_view kKept = ": figures_";   ///< stands behind it where it is of a comparison
 constexpr std::string_view kWhole = "<testsuite name=\"comparison\" package=\"noisemark compare ";
 
 constexpr ExportFormat kFormats[] = {
@@ -163,7 +163,7 @@ bool TextForm::is_of(std::string_view text) const {
 }
 
 bool is_export(std::string_view text, bool of_comparison) {
-  if (text == "[]\n" || text == "{}\n") return true;  // without figures
+  if (text == "[]\n" || text == "{}\n") return true;  // it has no figures
   const auto is_any = [&](TextForm ExportFormat::*form) {
     return std::any_of(std::begin(kFormats), std::end(kFormats),
                        [&](const ExportFormat& format) { return (format.*form).is_of(text); });
@@ -322,7 +322,7 @@ std::vector<Figure> figures_of(const Comparison& comparison) {
 
 namespace {
 
-constexpr size_t kReserved = 128;  // for the mark and the sentence before it
+constexpr size_t kReserved = 128;  // room for the mark and the sentence before it
 
 std::string quality(const std::vector<NamedResult>& results) {
   MarkdownTable table({{"result"},

@@ -16,13 +16,13 @@ namespace noisemark::reports {
 // The figures of results, one by one, for programs that follow figures over time.
 
 struct Figure {
-  std::string cell;  ///< as cell_name() says it
+  std::string cell;  ///< name that cell_name() gives
   std::string metric;
   std::string unit;
   Direction direction = Direction::kNeutral;
   double value = 0;
   std::optional<Interval> interval;  ///< see figures_of()
-  std::string note;                  ///< for people: runs, commits or the verdict
+  std::string note;                  ///< text for people: runs, commits or the verdict
 };
 
 /// Every metric that has a value, by cell and then in the order in which runs name them. Of several
@@ -65,10 +65,12 @@ struct TextForm {
 
 /// A format in which results, comparisons or both are handed to others.
 struct ExportFormat {
-  std::string_view name;                                       ///< as --format takes it
+  std::string_view name;                                       ///< value that --format takes
   std::string_view summary;                                    ///< a noun phrase, for the help
-  std::string (*of_results)(const CollectedResults& results);  ///< null: of comparisons alone
-  std::string (*of_comparison)(const Comparison& comparison);  ///< null: of results alone
+  std::string (*of_results)(const CollectedResults& results);  ///< is null for a format of
+                                                               ///< comparisons alone
+  std::string (*of_comparison)(const Comparison& comparison);  ///< is null for a format of results
+                                                               ///< alone
   TextForm results_form;  ///< has what is in every such text, and not in those of others
   TextForm comparison_form;
 };

@@ -33,10 +33,10 @@ struct JunitCase {
 
 struct JunitSuite {
   std::string name;
-  std::string timestamp;  ///< in RFC 3339, UTC; empty: unknown
+  std::string timestamp;  ///< time in RFC 3339, UTC; is empty where it is not known
   std::vector<std::pair<std::string, std::string>> properties;
   std::vector<JunitCase> cases;
-  std::string output;  ///< for people
+  std::string output;  ///< text for people
 };
 
 /// The file: `name` is the package of every suite, and the counts of each are those of its cases.

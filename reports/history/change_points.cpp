@@ -42,9 +42,9 @@ class MovingEnd {
   }
 
  private:
-  std::vector<double> within_left_;   ///< by the size of the left part
-  std::vector<double> within_right_;  ///< by split
-  std::vector<double> between_;       ///< by split
+  std::vector<double> within_left_;   ///< sum for each size of the left part
+  std::vector<double> within_right_;  ///< sum for each split
+  std::vector<double> between_;       ///< sum for each split
 };
 
 using Bounds = std::vector<size_t>;  ///< bounds of the parts: 0, the changes, the number of values
@@ -99,7 +99,7 @@ void check(std::span<const double> values, const ChangePointOptions& options) {
 Split best_split(std::span<const double> values, size_t shortest) {
   const size_t size = values.size();
   if (size < 2 * shortest) return {};
-  std::vector<double> greatest(size, -std::numeric_limits<double>::infinity());  // by split
+  std::vector<double> greatest(size, -std::numeric_limits<double>::infinity());  // each split's
   MovingEnd sums(size);
   for (size_t end = 1; end <= size; ++end) {
     sums.add(values, end - 1);

@@ -23,7 +23,7 @@ struct HistoryRun {
 /// A change of level between two runs of a group.
 struct HistoryChange {
   size_t at = 0;            ///< the first value of the series after it
-  std::optional<double> p;  ///< empty: a figure without noise, which changed for certain
+  std::optional<double> p;  ///< is empty for a figure without noise, which changed for certain
   double before = 0;        ///< median of the values since the change before
   double after = 0;         ///< median of the values until the next one
 };
@@ -32,7 +32,7 @@ struct HistorySeries {
   std::string metric;
   std::string unit;
   Direction direction = Direction::kNeutral;
-  bool exact = false;        ///< without noise: every difference is a change
+  bool exact = false;        ///< it has no noise: every difference is a change
   std::vector<size_t> runs;  ///< indices of the group's runs that have a value
   std::vector<double> values;
   std::vector<HistoryChange> changes;
@@ -44,7 +44,7 @@ struct HistoryGroup {
   std::string cell;
   std::string identity;          ///< 12 digits of the digest of all that must agree
   Strings differs;               ///< fields that tell it from other groups of the same cell
-  std::vector<HistoryRun> runs;  ///< in the order of their creation
+  std::vector<HistoryRun> runs;  ///< runs in the order of their creation
   std::vector<HistorySeries> series;
 };
 

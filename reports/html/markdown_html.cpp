@@ -74,7 +74,7 @@ const char* alignment(MD_ALIGN align) {
 template <class Type>
 struct Tags {
   Type type{};
-  const char* open = "";  ///< empty where the tag has attributes of its own
+  const char* open = "";  ///< is empty where the tag has attributes of its own
   const char* close = "";
 };
 

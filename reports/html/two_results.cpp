@@ -131,7 +131,7 @@ std::string field_table(const nlohmann::ordered_json& base, const nlohmann::orde
 
 namespace {
 
-constexpr size_t kMostCells = 8;  // of which the page has every field
+constexpr size_t kMostCells = 8;  // number of cells of which the page has every field
 
 const NamedResult* first_of(const Side& side, const std::string& cell) {
   for (const NamedResult& run : side.runs) {

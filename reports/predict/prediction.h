@@ -53,8 +53,8 @@ inline constexpr int64_t kFewestBlocks = 6;
 
 /// Distance of a batch size from those that were run.
 enum class BatchRange {
-  kWithin,  ///< between the smallest and the largest
-  kNear,    ///< at least half of the smallest and at most twice the largest
+  kWithin,  ///< lies between the smallest and the largest
+  kNear,    ///< is at least half of the smallest and at most twice the largest
   kBeyond,  ///< further away: no error of such predictions was measured
 };
 
@@ -106,7 +106,7 @@ class BatchModel {
   void find_bend();
   [[nodiscard]] double error_at(double batch, const Weights& weights) const;
 
-  std::vector<BatchPoint> points_;  ///< by batch size
+  std::vector<BatchPoint> points_;  ///< points in the order of their batch sizes
   std::vector<double> deviations_;  ///< standard deviation of each point's time, in s
   double bend_ = 0;  ///< largest change of a slope between points, in s per image squared
   bool straight_ = true;

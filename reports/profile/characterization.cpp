@@ -69,7 +69,7 @@ constexpr std::string_view kWorkless[] = {"alias",
 struct ClassRule {
   std::string_view part;
   std::string_view name;
-  bool anywhere = false;  ///< else at the begin
+  bool anywhere = false;  ///< is false where the name must begin with it
 };
 
 constexpr ClassRule kClassRules[] = {{"conv", "convolution", true},

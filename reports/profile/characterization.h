@@ -28,7 +28,7 @@ struct ClassShare {
 struct Workload {
   std::string name;  ///< "training", "sampling"
   int64_t batch = 0;
-  double time_s = 0;                        ///< as it was profiled
+  double time_s = 0;                        ///< time of the profiled one
   std::optional<int64_t> activation_bytes;  ///< the most that lived at once
   std::string activation_missing;           ///< reason why that is not known
   double flop = 0;

@@ -24,7 +24,7 @@ inline constexpr std::array<std::string_view, 3> kFusedPrecisions{"fp32", "tf32"
 /// Another baseline that a step may be tried under, with the time of the operators that it executes
 /// otherwise.
 struct Proposal {
-  std::string baseline;        ///< as --baseline takes it, with the words that it has already
+  std::string baseline;        ///< value that --baseline takes, with the words that it has already
   std::string_view operators;  ///< "convolutions"
   double time_frac = 0;        ///< their time as a share of the profiled step
   double roof_frac = 0;        ///< the share that they would take at their roof

@@ -34,7 +34,7 @@ using Counters = std::vector<const MemoryCounter*>;
 template <class Together>
 Counters highest_of(const Counters& all, const Together& together) {
   Counters kept;
-  size_t begin = 0;  // of the run
+  size_t begin = 0;  // the run begins there
   for (size_t i = 0; i < all.size(); ++i) {
     const bool same = i > 0 && together(begin, i);
     if (!same) {

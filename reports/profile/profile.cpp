@@ -31,7 +31,7 @@ struct Node {
   uint64_t thread = 0;
   int64_t parent = kNone;
   std::vector<int64_t> children;
-  int64_t launched_ns = 0;  ///< on a device, by the event itself; all as Python counts it
+  int64_t launched_ns = 0;  ///< time on a device of what this event launched; Python counts so
   int64_t work_ns = 0;      ///< launched_ns of kernels, copies and fills alone
   int64_t device_ns = 0;    ///< launched_ns of it and of all within
   int64_t host_bytes = 0;
@@ -372,7 +372,7 @@ class Sharing {
 
   [[nodiscard]] std::vector<ProfiledMoment> moments(const std::vector<int64_t>& times_ns) const {
     std::vector<ProfiledMoment> all;
-    std::map<uint64_t, std::vector<size_t>> open;  // by thread, what runs within what
+    std::map<uint64_t, std::vector<size_t>> open;  // stack of each thread: what runs within what
     size_t next = 0;
     for (const int64_t time_ns : times_ns) {
       for (; next < known_.size() && tree_.nodes()[next].event->start_ns <= time_ns; ++next) {

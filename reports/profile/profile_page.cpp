@@ -13,7 +13,7 @@ namespace noisemark::reports {
 namespace {
 
 constexpr size_t kShown = 20;
-constexpr size_t kWidestName = 36;  // beside eight other columns
+constexpr size_t kWidestName = 36;  // leaves room for eight other columns
 
 /// The columns that a page has: those of a device only where one was profiled.
 class Page {

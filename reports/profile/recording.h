@@ -8,7 +8,7 @@
 namespace noisemark::reports {
 
 enum class ProfiledKind : uint8_t {
-  kOperator,  ///< and whatever else the host records, such as the nodes of autograd's engine
+  kOperator,  ///< has whatever else the host records too, such as the nodes of autograd's engine
   kBackward,  ///< a node of autograd that computes gradients; it has `sequence`
   kSpan,      ///< a span that the program named: a step, a phase, a layer
   kCall,      ///< a call of a device's runtime or driver, on the host
@@ -24,7 +24,7 @@ struct ProfiledEvent {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   uint64_t thread = 0;
-  uint64_t id = 0;           ///< by which the device's events name it
+  uint64_t id = 0;           ///< name that the device's events use
   uint64_t launched_by = 0;  ///< id of the operator around the launch; 0: none
   int64_t sequence = -1;     ///< number of the node that an operator made, or that ran; -1: none
   uint64_t forward_thread = 0;

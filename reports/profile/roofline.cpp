@@ -338,7 +338,7 @@ std::string peaks_table(const Roofline& roofline) {
 }
 
 std::string operators_table(const Roofline& roofline) {
-  constexpr size_t kWidestName = 36;  // beside eight other columns
+  constexpr size_t kWidestName = 36;  // leaves room for eight other columns
   MarkdownTable table({{"operator"},
                        {"to win (ms)", Align::kRight},
                        {"time (ms)", Align::kRight},

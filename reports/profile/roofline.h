@@ -22,7 +22,7 @@ struct OperatorWork {
   std::string shapes;  ///< shapes of its tensors: "[128, 64, 32, 32] [64, 64, 3, 3]"
   std::string type;    ///< in which it computes: "float32"
   int64_t flops = 0;
-  int64_t bytes = 0;      ///< read and written, each once
+  int64_t bytes = 0;      ///< bytes read and written, each once
   int64_t footprint = 0;  ///< bytes of all its tensors: what is read and written is there once
 
   [[nodiscard]] bool any() const { return flops > 0 || bytes > 0; }
@@ -76,7 +76,7 @@ struct StepPart {
 struct Roofline {
   std::vector<ProductPeak> products;
   std::vector<MemoryPeak> memory;
-  double step_s = 0;     ///< as it was profiled
+  double step_s = 0;     ///< time of the profiled one
   double counted_s = 0;  ///< part of step_s within operators that have work
   double ideal_s = 0;    ///< sum of the least times
   std::vector<RoofRow> operators;

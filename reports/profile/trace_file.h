@@ -12,7 +12,7 @@ namespace noisemark::reports {
 
 /// Memory by owner at one instant.
 struct MemoryCounter {
-  int64_t time_ns = 0;  ///< on the trace's clock: since 1970
+  int64_t time_ns = 0;  ///< time on the trace's clock, which begins in 1970
   std::vector<std::pair<std::string, int64_t>> bytes;
 };
 

@@ -19,7 +19,7 @@ struct PromoteOptions {
 struct Promotion {
   std::vector<std::filesystem::path> written;
   std::vector<std::filesystem::path> removed;
-  std::string text;  ///< for people: what was done, each baseline, what to do next
+  std::string text;  ///< text for people: what was done, each baseline, what to do next
 };
 
 /// Keeps runs as baselines: copies every result.json, byte for byte, and the events.mlog beside it,
@@ -40,7 +40,7 @@ struct Promotion {
 
 struct BaselineCell {
   std::string name;                      ///< cell_name()
-  std::vector<const NamedResult*> runs;  ///< by seed, then by time of creation
+  std::vector<const NamedResult*> runs;  ///< runs in the order of seed, then of creation
 };
 
 /// The cells of these runs, by name. Throws Error (bad input) for a cell that makes no baseline,

@@ -13,7 +13,7 @@
 namespace noisemark::reports {
 
 struct Finding {
-  std::string file;   ///< as the user would find it
+  std::string file;   ///< file as the user would find it
   std::string rule;   ///< "schema", "checksum", "closure" ...
   std::string words;  ///< one sentence on the fault
   /// The exit code of a command that goes on without what the finding is about.

@@ -30,7 +30,7 @@ std::string percent(const std::optional<double>& frac) {
   return frac ? fmt::format("{:+.1f}", 100 * *frac) : "";
 }
 
-/// Measured, predicted, times fewer.
+/// The row has the measured and the predicted bytes, and how many times fewer they are.
 Row figure(const Result& result, std::optional<int64_t> StepBytes::*of, int64_t bytes) {
   const MemoryMode& mode = result.memory_mode;
   if (!result.memory.measured) return {std::string(kMissing), mib_or_blank(mode.predicted.*of), ""};

@@ -23,7 +23,7 @@ struct FoundPart {
 using PartsBySuite = std::map<std::string, std::vector<FoundPart>>;
 
 void add_part(const fs::path& folder, PartsBySuite& parts) {
-  std::vector<Finding> named_by_the_reader;  // of results, who reads it too
+  std::vector<Finding> named_by_the_reader;  // the reader of the results names these too
   or_lost(folder, &named_by_the_reader, [&] {
     auto suite = read_suite(folder);
     if (suite && suite->part) parts[suite->part->suite].push_back({folder, *std::move(suite)});

@@ -63,7 +63,7 @@ struct PlotSource {
 
 struct ParetoPoint {
   int64_t bytes = 0;
-  double added_s = 0;  ///< to a step
+  double added_s = 0;  ///< time that it adds to a step
   bool chosen = false;
 };
 

@@ -19,18 +19,18 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string gates(const Result& result);
 [[nodiscard]] std::string throughput(const Result& result);
 [[nodiscard]] std::string step_time(const Result& result, const std::string& plot);
-/// Empty where one process trained alone.
+/// Is empty where one process trained alone.
 [[nodiscard]] std::string ranks(const Result& result);
 [[nodiscard]] std::string memory(const Result& result, const std::string& plot);
 [[nodiscard]] std::string saved_tensors(const Result& result);
-/// Empty under mode "none".
+/// Is empty under mode "none".
 [[nodiscard]] std::string memory_mode(const Result& result);
-/// Empty where nobody asked for one.
+/// Is empty where nobody asked for one.
 [[nodiscard]] std::string batch_fit(const Result& result);
 [[nodiscard]] std::string operators(const Result& result);
 /// A part of operators(): the kernels of convolutions; empty of results that have none of it.
 [[nodiscard]] std::string convolutions(const Result& result);
-/// Empty where everything was computed in one type.
+/// Is empty where everything was computed in one type.
 [[nodiscard]] std::string mixed_precision(const Result& result);
 /// Readings of a GPU beside training; empty for results that have none.
 [[nodiscard]] std::string device_use(const Result& result);
@@ -40,7 +40,7 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string convolution_workspace(const MemorySection& memory);
 [[nodiscard]] std::string training_memory(const Result& result);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
-/// Empty where the run drew none.
+/// Is empty where the run drew none.
 [[nodiscard]] std::string samples(const Result& result);
 [[nodiscard]] std::string noise(const Result& result);
 [[nodiscard]] std::string environment(const Result& result);

@@ -124,7 +124,7 @@ std::string slower(double overhead_frac) {
 
 std::string operators(const Result& result) {
   constexpr size_t kMostRows = 15;
-  constexpr size_t kWidestName = 52;  // beside five columns of figures
+  constexpr size_t kWidestName = 52;  // leaves room for five columns of figures
   const Utilization& use = result.utilization;
   std::string text = "## Operators\n\n";
   if (!use.measured) return text + not_measured(use.missing_reason);

@@ -72,7 +72,8 @@ std::string why_not_replaced(const fs::path& folder) {
   }
 }
 
-/// Empty: the run has a result of its own, which is not that of the SHA-256 `earlier`.
+/// Returns nothing where the run has a result of its own, which is not that of the SHA-256
+/// `earlier`.
 std::string why_lost(const fs::path& folder, const std::string& earlier) {
   const fs::path file = folder / "result.json";
   std::string words;

@@ -61,7 +61,7 @@ struct Suite {
   std::map<std::string, std::string> not_run = {};
   /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty: of whatever has several.
   std::vector<std::string> judged = {};
-  std::optional<SuitePart> part = {};  ///< empty: it is whole
+  std::optional<SuitePart> part = {};  ///< is empty where it is whole
   /// The cause, by name, that a run has told. It is why there is no result.
   std::map<std::string, std::string> causes = {};
   /// Names of runs that the suite did not make yet, or whose folder another run had taken: a result
@@ -102,7 +102,7 @@ struct Fields<Suite> {
 /// and no earlier result is taken for its own. Throws Error (cannot write).
 void write_suite(const std::filesystem::path& folder, const Suite& suite);
 
-/// Empty without a suite.json. Throws Error (bad input) when that is none of ours.
+/// Returns nothing without a suite.json. Throws Error (bad input) when that is none of ours.
 [[nodiscard]] std::optional<Suite> read_suite(const std::filesystem::path& folder);
 
 /// The outcome of a run of a suite.

@@ -15,7 +15,7 @@ namespace noisemark::reports {
 struct RankTimes {
   int64_t rank = 0;
   double step_s = 0;
-  double communication_s = 0;  ///< during which a sum or a gathering was on its way
+  double communication_s = 0;  ///< time in which a sum or a gathering was on its way
   double exposed_s = 0;        ///< part of communication_s in which the rank only waited
   double own_s = 0;            ///< step without its exposed communication
 };
@@ -44,7 +44,7 @@ struct Bubble {
   double measured = 0;  ///< the mean wait over the longest time of forward and backward passes
   double ideal = 0;     ///< (S - 1) / (M + S - 1) for S equal stages and M micro-batches
 };
-/// Empty without a pipeline, and where no step was measured.
+/// Returns nothing without a pipeline, and where no step was measured.
 [[nodiscard]] std::optional<Bubble> bubble_of(const Result& result);
 
 /// Returns for a sweep over ranks: images/s, the efficiency E_N = T_N / (N T_1), and what it would

@@ -88,9 +88,10 @@ struct SweepRow {
   std::string name;                 ///< name of its folder
   std::vector<std::string> values;  ///< one for each key of the sweep
   std::optional<Result> result;     ///< the result that it left
-  std::optional<int> exit_code;     ///< empty: not begun
+  std::optional<int> exit_code;     ///< is empty where it has not begun
   std::string words;                ///< reason why it left no result
-  bool possible = true;             ///< false: its values exclude each other, and no run was made
+  bool possible = true;             ///< is false where its values exclude each other, and no run
+                                    ///< was made
 };
 
 /// One benchmark trained under every combination of some settings. Its table judges nothing.

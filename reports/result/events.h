@@ -25,7 +25,7 @@ using EventValue = std::variant<std::monostate, bool, int64_t, double, std::stri
 using EventMetadata = std::map<std::string, EventValue>;
 
 struct Event {
-  int64_t time_ms = 0;  ///< since 1970, UTC
+  int64_t time_ms = 0;  ///< time from 1970 on, UTC
   EventType type = EventType::kPointInTime;
   std::string key;
   EventValue value;

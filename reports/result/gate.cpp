@@ -379,7 +379,7 @@ std::string missing_value(const Metric* metric, const std::string& name) {
                      metric->missing_reason.empty() ? "no reason given" : metric->missing_reason);
 }
 
-/// Empty when the rule applies.
+/// Returns no text when the rule applies.
 std::string why_not_applied(const Identity& identity, const GateRule& rule) {
   if (identity.custom && identity.overrides.empty()) return "the definition is not the locked one";
   if (identity.custom) return "the definition was changed by --set";

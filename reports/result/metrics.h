@@ -56,7 +56,7 @@ struct StudyRule {
 /// A share of the time of a run's steps, as the table of utilization shows it.
 struct TimeShare {
   std::string_view title;            ///< heading of its column
-  std::string_view definition = {};  ///< empty: another share's definition is its own too
+  std::string_view definition = {};  ///< is empty where another share's definition is its own too
 };
 
 /// The throughput: the metric that is gated, and beside whose column a table shows a ratio.
@@ -81,8 +81,9 @@ struct MetricRow {
   /// Its name where a sentence has it: in the line that a run prints at its end, and in what
   /// changed since BASE. Empty: it is in neither.
   std::string_view spoken = {};
-  std::optional<TimeShare> share = std::nullopt;  ///< empty: it is no such share
-  std::optional<StudyRule> study = std::nullopt;  ///< empty: a study judges it when it is asked to
+  std::optional<TimeShare> share = std::nullopt;  ///< is empty where it is no such share
+  std::optional<StudyRule> study = std::nullopt;  ///< is empty where a study judges it only when it
+                                                  ///< is asked to
   std::string_view summary = {};
 };
 

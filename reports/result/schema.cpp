@@ -79,7 +79,7 @@ class Faults {
     }
   }
 
-  /// Empty: the value itself follows the rule.
+  /// Returns no text where the value itself follows the rule.
   static std::string what_is_accepted(const Json& value, const Json& rule) {
     if (rule.contains("const") && value != rule["const"]) return rule["const"].dump();
     if (rule.contains("enum")) return of_names(value, rule["enum"]);

@@ -19,7 +19,7 @@ constexpr double kLargestTolerance = 0.10;
 constexpr double kStandardErrors = 3;
 constexpr double kOutlierDeviations = 5;
 constexpr double kOutlierFloor = 0.05;
-constexpr double kMadToDeviation = 1.4826;       // for a normal distribution
+constexpr double kMadToDeviation = 1.4826;       // factor of a normal distribution
 constexpr double kMedianStandardError = 1.2533;  // times deviation / sqrt(n), normal distribution
 
 // A steady step, as the second half of the run shows it.
@@ -57,7 +57,7 @@ void require_valid(std::span<const double> step_s) {
   }
 }
 
-// True when two windows from `begin` are level with each other and with the second half.
+// Returns true when two windows from `begin` are level with each other and with the second half.
 bool settled_at(std::span<const double> step_s, size_t begin, size_t window, const Level& level) {
   if (level.outlier(step_s[begin])) return false;
   const double first = median(step_s.subspan(begin, window));

@@ -13,7 +13,7 @@ inline constexpr size_t kFewestStepsToTell = 16;
 
 /// The beginning of the steady part of a run.
 struct Warmup {
-  int64_t steps = 0;    ///< to drop from the front
+  int64_t steps = 0;    ///< number that is dropped from the front
   bool stable = false;  ///< the rest is level; when false, `steps` is half of the run, or 0
                         ///< when the run is too short to tell
   std::string reason;   ///< one sentence with the figures that decided

@@ -34,8 +34,8 @@ struct EstimatedDifference {
 /// The knowledge about further seeds after some of them.
 struct SeedOutlook {
   TestDesign design = TestDesign::kPaired;
-  double variance = 0;    ///< as in DifferenceTest
-  double difference = 0;  ///< taken as the true one
+  double variance = 0;    ///< variance of a DifferenceTest
+  double difference = 0;  ///< difference that is taken as the true one
   double margin = 0;
 };
 

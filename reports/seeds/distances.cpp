@@ -113,7 +113,7 @@ std::string noise_of(const DrawnSamples& drawn, const Result& run) {
   return fmt::format("a file {}, {}", shown_digits(drawn.noise.sha256), words);
 }
 
-/// Likewise: samples of modes in other precisions differ in nothing else.
+/// Samples of modes in other precisions differ in nothing else either.
 std::string precision_of(const DrawnSamples& drawn, const Result& run) {
   const std::string precision = drawn.execution ? drawn.execution->precision : "";
   return !precision.empty() && precision == run.identity.precision ? "the run's" : precision;

@@ -16,9 +16,9 @@ struct RunDistance {
   std::string file;  ///< file that holds it: "distances/fid.json", below the run's folder
   DistanceOrigin origin;
   Direction direction = Direction::kLower;
-  std::optional<double> value;  ///< empty: no finite number
+  std::optional<double> value;  ///< is empty where it is no finite number
   std::optional<double> standard_error;
-  std::optional<Interval> interval;  ///< by drawing the features again
+  std::optional<Interval> interval;  ///< interval that drawing the features again gives
   std::string noise_sha256;          ///< SHA-256 of the samples' initial noise
   std::string problem;               ///< why it counts as missing; empty: it does not
 };

@@ -158,15 +158,15 @@ RowSample sample_timestep(const Pairing& pairing, int64_t timestep) {
 namespace {
 
 constexpr size_t kFewestToTest = 2;
-constexpr double kNoMargin = 1;  // of a row that judges nothing: its p is not kept
+constexpr double kNoMargin = 1;  // margin of a row that judges nothing: its p is not kept
 
 /// A row whose seeds have a spread.
 struct TestedRow {
   RowSample* sample = nullptr;
   DifferenceTest test;
-  double p = 1;       ///< adjusted
-  double worse = 1;   ///< likewise
-  double better = 1;  ///< likewise
+  double p = 1;       ///< is adjusted
+  double worse = 1;   ///< is adjusted
+  double better = 1;  ///< is adjusted
 };
 
 double margin_of(const QualityRow& row) {
@@ -559,7 +559,7 @@ StepRow gradient(const Pairing& pairing) {
   }
   if (!row.value) {
     row.words = "not judged: " + missing;
-  } else if (*row.value <= *row.bound) {  // false of NaN
+  } else if (*row.value <= *row.bound) {  // NaN fails this
     settle(row, QualityVerdict::kPass, "within the bound");
   } else {
     settle(row, QualityVerdict::kFail, "the gradient of a step is another one");

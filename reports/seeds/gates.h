@@ -85,7 +85,7 @@ struct RangeVerdict {
 // Tier 1: how far one step of a lossy mode may move the gradient.
 
 struct CodecBound {
-  std::string_view codec;  ///< as modes spell it
+  std::string_view codec;  ///< its word in the name of a mode
   double bound = 0;        ///< largest allowed |g - g0| / |g0|, all gradients together
 };
 

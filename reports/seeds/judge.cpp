@@ -270,7 +270,7 @@ class Judging {
   const Side& side_;
   const QualityOptions& options_;
   RunIds runs_;
-  double alpha_;  // of the gates of this look, and of its ranges
+  double alpha_;  // alpha of this look's gates and of its ranges
   std::vector<RowSample> gated_;
   std::vector<RowSample> described_;
   std::vector<RowSample> timesteps_;

@@ -23,7 +23,7 @@ struct QualityOptions {
   double power = 0.8;     ///< power at the smallest detectable difference
   int64_t resamples = 10000;
   uint64_t seed = 0;
-  int64_t looks = kDefaultLooks;     ///< declared, at the most (looks.h)
+  int64_t looks = kDefaultLooks;     ///< most looks, as they were declared (looks.h)
   std::vector<RunIds> earlier = {};  ///< those that were taken
 };
 

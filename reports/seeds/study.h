@@ -27,7 +27,7 @@ struct KernelOrigin {
 struct DistanceOrigin {
   std::string metric;     ///< "fid", "kid", "cifarnet_distance"
   std::string name;       ///< as its extractor calls it: "FID"
-  std::string extractor;  ///< empty: of the values themselves
+  std::string extractor;  ///< is empty for the values themselves
   std::string checksum;   ///< checksum of the extractor's weights
   std::string resize;
   bool resize_asserted = false;  ///< the user, not the maker, states one side's resize
@@ -40,7 +40,8 @@ struct DistanceOrigin {
   std::string noise;       ///< "the run's seed", "seed 7", "a file 0123456789ab, seed 7"
   std::string precision;   ///< sampling's precision: "the run's", "bf16"; empty: nobody says
   std::string reference;
-  std::optional<int64_t> reference_samples;  ///< empty: a distribution itself, or not known
+  std::optional<int64_t> reference_samples;  ///< is empty for a distribution itself, and where the
+                                             ///< number is not known
   std::string reference_sha256;              ///< SHA-256 of the reference's moments; empty: unknown
 
   bool operator==(const DistanceOrigin&) const = default;
@@ -69,7 +70,7 @@ enum class QualityVerdict {
   kInconclusive,    ///< neither that nor the opposite is proven
   kBaselineNeeded,  ///< the reference has no run
   kNotComparable,   ///< other work or another machine, or no seed in common
-  kFail,            ///< proven to be worse by more than the margin, or training was not finite
+  kFail,            ///< is proven to be worse by more than the margin, or training was not finite
 };
 
 /// "PASS", "INCONCLUSIVE", "BASELINE NEEDED", "NOT COMPARABLE", "FAIL".
@@ -112,7 +113,7 @@ inline constexpr int64_t kDefaultLooks = 2;
 
 /// The number of times that runs are judged while seeds are added to them (looks.h).
 struct Looks {
-  int64_t declared = kDefaultLooks;  ///< before the first one, at the most
+  int64_t declared = kDefaultLooks;  ///< most looks, declared before the first one
   int64_t number = 1;                ///< number of this look; beyond `declared` nothing is claimed
   std::vector<RunIds> taken;         ///< this one too, where something was left to chance
 };
@@ -139,17 +140,18 @@ struct QualityRow {
   std::optional<double> margin;          ///< empty unless the row is gated
   std::string margin_from;               ///< "definition", "default", "given"
   std::vector<SeedPair> seeds;           ///< seeds with a value on both sides, sorted
-  std::optional<double> reference_mean;  ///< over seeds; geometric for log-ratios
+  std::optional<double> reference_mean;  ///< mean over seeds, which is geometric for log-ratios
   std::optional<double> candidate_mean;
   std::optional<double> correlation;  ///< correlation of both sides across seeds
-  std::optional<TestDesign> design;   ///< empty: nothing was tested
+  std::optional<TestDesign> design;   ///< is empty where nothing was tested
   std::optional<double> difference;
   std::optional<Interval> interval;       ///< confidence interval of level 1 - 2 alpha
   std::optional<double> degrees;          ///< the degrees of freedom
   std::optional<double> p;                ///< p of "it differs by the margin or more" (TOST)
-  std::optional<double> p_adjusted;       ///< by Holm among the tested rows
+  std::optional<double> p_adjusted;       ///< p that Holm adjusted among the tested rows
   std::optional<double> detectable;       ///< smallest true difference that these seeds would show
-  std::optional<int64_t> seeds_needed;    ///< to decide, in all; of an inconclusive row
+  std::optional<int64_t> seeds_needed;    ///< number of seeds that decides, with those that there
+                                          ///< are; of an inconclusive row
   std::optional<QualityVerdict> verdict;  ///< empty unless the row is gated
   std::string words;
 };
@@ -163,8 +165,8 @@ struct StepRow {
   std::string reference;
   int64_t seeds = 0;                      ///< seeds proven equal (tier 0) or measured (tier 1)
   std::optional<double> value;            ///< largest relative error of the gradient, of tier 1
-  std::optional<double> bound;            ///< likewise: what it may be
-  std::optional<QualityVerdict> verdict;  ///< empty: not judged
+  std::optional<double> bound;            ///< the largest that is allowed
+  std::optional<QualityVerdict> verdict;  ///< is empty where it was not judged
   std::string words;
 };
 
@@ -191,7 +193,7 @@ struct VariantRuns {
   std::string benchmark;
   std::string variant;
   std::vector<uint64_t> seeds;
-  std::vector<std::string> run_ids;  ///< in the order of the seeds
+  std::vector<std::string> run_ids;  ///< ids in the order of the seeds
   std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
   /// Reasons why it is not the locked work, likewise: "custom definition: train.steps=60", "data:
   /// unofficial".

@@ -16,7 +16,7 @@ namespace noisemark::reports {
 /// The part of quality.json on how it came about, so that the same runs are judged again as they
 /// were, and more of them as it was declared.
 struct KeptQuality {
-  QualityOptions options;  ///< with the looks that were taken, this one too
+  QualityOptions options;  ///< options with the looks that were taken, this one too
   bool inconclusive_passes = false;
 };
 

@@ -63,7 +63,7 @@ std::vector<std::string> sheets_of(const Side& side, const fs::path& page) {
   std::vector<std::string> sheets;
   for (const NamedResult& run : side.runs) {
     const fs::path sheet = fs::path(run.name) / "samples" / "sheet.png";
-    std::error_code unknown;  // as good as none
+    std::error_code unknown;  // it is the same as none
     if (!fs::exists(sheet, unknown)) continue;
     sheets.push_back(whole(sheet).lexically_proximate(whole(page)).generic_string());
   }
@@ -75,7 +75,7 @@ std::vector<std::string> sheets_of(const Side& side, const fs::path& page) {
 
 QualitySide read_quality_side(const std::vector<std::string>& paths, const fs::path& page) {
   QualitySide read;
-  read.side.name = read_runs(paths).name;  // for what it refuses
+  read.side.name = read_runs(paths).name;  // the name stands in what it refuses
   for (const std::string& path : paths) {
     Side side = read_side(path);
     const std::set<std::string> judged = judged_in(path);
@@ -152,7 +152,7 @@ std::map<std::string, Workload> workloads_of(const Side& side) {
   return workloads;
 }
 
-/// Empty for what is only a reference.
+/// Returns nothing for what is only a reference.
 std::optional<Variant> reference_of(const Variant& variant, const Workload& workload) {
   if (!variant.reduction.empty()) return Variant{variant.mode, variant.baseline, variant.precision};
   if (variant.mode != kPlain.mode) return Variant{"none", variant.baseline, variant.precision};

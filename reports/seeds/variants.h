@@ -33,7 +33,7 @@ struct QualitySide {
 struct Pairing {
   std::string benchmark;  ///< "gmm16-ho@cpu", and the kind of device or framework if unusual
   std::string variant;    ///< "echo-plain-fp32"
-  std::string reference;  ///< empty: there is none
+  std::string reference;  ///< is empty where there is none
   Cell cell;              ///< pairs of the reference's run and the variant's, by seed
   std::vector<std::string> unpaired;  ///< seeds that one side lacks
 };

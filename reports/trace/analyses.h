@@ -66,10 +66,10 @@ struct StreamIdle {
 struct TraceBreakdown {
   int64_t total_us = 0;
   int64_t idle_us = 0;
-  int64_t compute_us = 0;  ///< with whatever overlaps it
+  int64_t compute_us = 0;  ///< time with whatever overlaps it
   /// Times in which exactly these kinds of work ran: bit 0 is compute, 1 communication, 2 memory.
   std::array<int64_t, 8> alone_us{};
-  std::vector<StreamIdle> streams;  ///< by their number
+  std::vector<StreamIdle> streams;  ///< streams in the order of their numbers
 
   /// Busy without compute, waits among it.
   [[nodiscard]] int64_t other_us() const { return total_us - idle_us - compute_us; }
@@ -87,8 +87,8 @@ struct LaunchRow {
   std::string call;
   int64_t calls = 0;
   int64_t launched = 0;       ///< kernels, copies and fills
-  int64_t host_us = 0;        ///< in the calls
-  int64_t device_us = 0;      ///< in what they launched
+  int64_t host_us = 0;        ///< time in the calls
+  int64_t device_us = 0;      ///< time in what they launched
   int64_t delay_us = 0;       ///< from the ends of calls to the starts of what they launched
   int64_t short_kernels = 0;  ///< kernels, copies and fills that took less than their call
   int64_t long_calls = 0;     ///< calls of more than 50 us
@@ -109,10 +109,10 @@ struct QueueRow {
   double high = 0;
 };
 
-/// Sorted by the time on the device, longest first.
+/// Returns them in the order of their time on the device, longest first.
 [[nodiscard]] std::vector<LaunchRow> launches_of(const Trace& trace);
 
-/// Sorted by the number of the stream.
+/// Returns them in the order of the streams' numbers.
 [[nodiscard]] std::vector<QueueRow> queues_of(const Trace& trace);
 
 /// Counts what stands in a queue and is not paired with a call: kernels, copies and fills alone.

@@ -94,10 +94,12 @@ class Builder {
   std::vector<char> within_;
   std::vector<Node> nodes_;
   std::optional<SpanGraph> graph_;
-  std::vector<Index> parent_;  ///< by node: the innermost event around the node's own
+  std::vector<Index> parent_;  ///< the innermost event around each node's own
 
-  std::map<std::pair<uint32_t, int64_t>, std::vector<Launch>> launches_;  ///< by device and stream
-  std::unordered_map<int64_t, int64_t> records_;  ///< when events were recorded, by correlation
+  std::map<std::pair<uint32_t, int64_t>, std::vector<Launch>> launches_;  ///< launches of each
+                                                                          ///< device and stream
+  std::unordered_map<int64_t, int64_t> records_;  ///< time at which events were recorded, of each
+                                                  ///< correlation
   std::map<int64_t, Index> last_;                 ///< the last end on each stream
   std::vector<int64_t> last_order_;               ///< streams as they came
   std::unordered_map<Index, Index> held_;         ///< a kernel and the one that it waits for

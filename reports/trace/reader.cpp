@@ -433,7 +433,7 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     event_.end = std::max(event_.start, static_cast<int64_t>(std::floor(start + duration)));
     if (is_kinetos) event_.category = row->category;
     has_kinetos_ = has_kinetos_ || is_kinetos;
-    constexpr size_t kMostOthers = 5;  // in the words of an error
+    constexpr size_t kMostOthers = 5;  // others that an error names
     if (!is_kinetos && others_.size() < kMostOthers) others_.insert(category_);
     if (wait_.stream >= 0 || wait_.record >= 0) {
       event_.wait = static_cast<int32_t>(trace_.waits.size());

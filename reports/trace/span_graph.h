@@ -8,10 +8,10 @@ namespace noisemark::reports {
 
 /// The kinds of time of an edge of a critical path.
 enum class SpanEdge : uint8_t {
-  kHost,    ///< within operators and calls, and between those of one parent
+  kHost,    ///< lies within operators and calls, and between those of one parent
   kDevice,  ///< an event on a stream
-  kLaunch,  ///< from a call to the start of what it launched
-  kGap,     ///< from an event on a stream to the next one
+  kLaunch,  ///< leads from a call to the start of what it launched
+  kGap,     ///< leads from an event on a stream to the next one
   kOrder,   ///< no time: one comes before the other
   kWait,    ///< no time: one waits for the other
 };
@@ -39,7 +39,7 @@ class SpanGraph {
 
   struct Path {
     double us = 0;
-    std::vector<uint32_t> edges;  ///< from the first to the last; by their place in edges()
+    std::vector<uint32_t> edges;  ///< places in edges(), from the first to the last
   };
   /// The longest path, where an edge of each kind takes its time times `scale`. Of equal ones the
   /// first found counts, as in NetworkX' dag_longest_path. Empty where nodes wait in a circle.

@@ -25,11 +25,11 @@ struct TraceEvent {
   int64_t end = 0;    ///< us, rounded down, so that spans of nanoseconds stay within their parents
   int64_t correlation = -1;  ///< one number for a call and for what it launched; -1: none
   int64_t stream = -1;
-  uint32_t name = 0;  ///< in Trace::names, as are pid and tid
+  uint32_t name = 0;  ///< index of Trace::names, as pid and tid are
   uint32_t pid = 0;
   uint32_t tid = 0;
   int32_t partner = -1;  ///< the event of the other side that has the correlation, if any
-  int32_t wait = -1;     ///< in Trace::waits
+  int32_t wait = -1;     ///< index of Trace::waits
   TraceCategory category = TraceCategory::kOther;
 
   [[nodiscard]] int64_t duration() const { return end - start; }
@@ -47,7 +47,7 @@ struct TraceWait {
 
 struct Trace {
   std::vector<std::string> names;  ///< every text once
-  std::vector<TraceEvent> events;  ///< in the order of the file
+  std::vector<TraceEvent> events;  ///< events in the order of the file
   std::vector<TraceWait> waits;
   std::string left_out;  ///< the annotation from which on events were left out; empty: none
 

@@ -151,7 +151,7 @@ std::string queues_text(const Trace& trace) {
   return section("Length of the queues", table);
 }
 
-constexpr size_t kWidestName = 80;  // beside two columns of figures
+constexpr size_t kWidestName = 80;  // leaves room for two columns of figures
 
 std::string longest_text(const char* title, const std::vector<Named>& longest) {
   MarkdownTable table(columns("name", {"count", "us"}));
