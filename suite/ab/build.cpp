@@ -85,7 +85,7 @@ std::string shown(const std::string& line) {
 
 /// An answer of git's: its last line, because warnings come before it; or why there is none.
 struct GitAnswer {
-  std::string line;  ///< empty: git refused
+  std::string line;  ///< is empty where git refused
   std::string why;   ///< git's own words, in one line
 };
 

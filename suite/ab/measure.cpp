@@ -26,7 +26,7 @@ using std::chrono::steady_clock;
 
 constexpr double kWarmup_s = 0.25;
 constexpr int64_t kFewestWarmupSteps = 3;
-constexpr int64_t kProbeSteps = 3;  // of which the median leaves the first, slow one out
+constexpr int64_t kProbeSteps = 3;  // their median leaves the first, slow one out
 
 double seconds_since(steady_clock::time_point begin) {
   return std::chrono::duration<double>(steady_clock::now() - begin).count();
@@ -140,7 +140,7 @@ class Measurement {
     }
   }
 
-  /// False when it was stopped.
+  /// Returns false when it was stopped.
   bool make_short_run(AbSide side, std::vector<reports::Result>& runs) {
     if (!going_on()) return false;
     if (watch_.on_short_run) watch_.on_short_run(side);
@@ -177,7 +177,7 @@ class Measurement {
     for (const AbSide side : {first, other_side(first)}) live.of(side).quit();
   }
 
-  /// False when they would not do the same work.
+  /// Returns false when they would not do the same work.
   bool meet(LivePair& live) {
     std::array<AbBuild, 2> builds;
     for (const AbSide side : {AbSide::kA, AbSide::kB}) {
@@ -232,7 +232,7 @@ class Measurement {
     plan.blocks = turns.blocks;
   }
 
-  /// False when it was stopped.
+  /// Returns false when it was stopped.
   bool pass_block(LivePair& live, AbPair& pair, AbSide first) {
     const AbSide second = other_side(first);
     for (const AbSide side : {first, second, second, first}) {

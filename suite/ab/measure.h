@@ -12,7 +12,7 @@ namespace noisemark::suite {
 
 /// A build to compare.
 struct AbProgram {
-  std::string name;    ///< as given by the user
+  std::string name;    ///< name as the user spelled it
   std::string binary;  ///< path of a `noisemark`
 };
 
@@ -27,7 +27,7 @@ struct AbRequest {
   bool short_runs = false;        ///< compare what has no noise before the first pair
   /// The calibrated noise floor for an identity, asked once; empty: there is none. May throw.
   std::function<double(const reports::Strings&)> noise_floor;
-  reports::AbOptions judge;      ///< by which the extension is decided
+  reports::AbOptions judge;      ///< the rules by which an extension is decided
   reports::Strings environment;  ///< environment section of the record; not read
 };
 
@@ -36,9 +36,10 @@ inline constexpr std::string_view kInterruptedWord = "interrupted";
 
 /// Lets a caller follow and end a measurement.
 struct AbWatch {
-  std::function<void(const reports::AbRecord&)> on_pair;   ///< after each pair; may be empty
+  std::function<void(const reports::AbRecord&)> on_pair;   ///< hears of each pair; may be empty
   std::function<bool()> stop;                              ///< asked between turns; may be empty
-  std::function<void(reports::AbSide)> on_short_run = {};  ///< before each; may be empty
+  std::function<void(reports::AbSide)> on_short_run = {};  ///< hears of each before it begins; may
+                                                           ///< be empty
   /// Asked after the last turn of a pair, while its processes live: AbPair::clock_reasons.
   std::function<std::string()> clock_reasons = {};
 };

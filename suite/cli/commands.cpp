@@ -333,7 +333,7 @@ std::string in_one_cell(const Command& command) {
 struct OptionUse {
   const Option* option = nullptr;
   std::string meaning;
-  std::vector<std::string> commands;  ///< in backquotes
+  std::vector<std::string> commands;  ///< names in backquotes
 };
 
 std::map<std::string_view, std::vector<OptionUse>> uses_by_name() {

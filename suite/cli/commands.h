@@ -19,12 +19,12 @@ struct CommandLine;
 struct Answer {
   std::string text;
   ExitCode code = ExitCode::kPass;
-  std::string warning = {};  ///< for standard error, whatever the format; empty: none
+  std::string warning = {};  ///< text for standard error, whatever the format; empty: none
 };
 
 struct Command {
   std::string_view name;
-  uint32_t bit = 0;            ///< by which rows of the option table name it
+  uint32_t bit = 0;            ///< bit by which rows of the option table name it
   std::string_view arguments;  ///< arguments that are not options: "ID", "DIR..."
   int min_arguments = 0;
   int max_arguments = 0;     ///< -1: any number

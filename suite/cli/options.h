@@ -19,12 +19,12 @@ namespace noisemark::suite {
 /// Everything that options can say. A command reads the members that its rows of the table go to;
 /// the others keep their defaults.
 struct Options {
-  RunOptions run;     ///< also --out, --force, --device ... of commands that train nothing
+  RunOptions run;     ///< has --out, --force, --device ... of commands that train nothing too
   std::string flags;  ///< file of further options
   bool json = false;
-  std::string format;  ///< empty: the command's own
+  std::string format;  ///< is empty for the command's own
   bool html = false;
-  std::string base;  ///< for report: results to compare with
+  std::string base;  ///< results that report compares with
   std::string inconclusive = "fail";
   std::string calibration;  ///< file, or a folder of them
   std::string from;         ///< recorded comparisons

@@ -235,7 +235,7 @@ Error refusal(const fs::path& out, const std::string& what, const std::string& a
 bool holds_moments(const fs::path& file) {
   try {
     std::vector<std::string> names = NpzFile(file.string()).names();
-    std::erase(names, "extractor");  // which features of unknown make have not
+    std::erase(names, "extractor");  // features of unknown make have none
     std::sort(names.begin(), names.end());
     return names == std::vector<std::string>{"mu", "n", "sigma"};
   } catch (const Error&) {

@@ -295,7 +295,7 @@ void into_folder(const std::filesystem::path& folder, bool force, const Action& 
     action();
   } catch (...) {
     std::error_code none;
-    if (!was_there) std::filesystem::remove(folder, none);  // only where it is empty
+    if (!was_there) std::filesystem::remove(folder, none);  // removes it only where it is empty
     throw;
   }
 }
@@ -350,7 +350,7 @@ Answer sample_images(const CommandLine& line) {
   const PlannedRun plan = plan_of(options);
   require_patches_possible(line.options, plan);
   if (!rank) {
-    (void)pass_options(line.options, plan);  // what is refused is refused once
+    (void)pass_options(line.options, plan);  // refuses here, and once, what it refuses
     return {"", launch_ranks(line.argv, options.ranks, options.timeout_s)};
   }
   Answer answer;

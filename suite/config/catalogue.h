@@ -38,7 +38,7 @@ struct Suite {
 };
 /// A definition file names its suites itself (`benchmark.suites`).
 [[nodiscard]] const std::vector<Suite>& suites();
-/// Null when `name` is no suite.
+/// Returns null when `name` is no suite.
 [[nodiscard]] const Suite* find_suite(std::string_view name);
 
 /// The definition of `id`: "ho-cifar10" (at `scale`, "cpu" or "gpu"), "ho-cifar10@cpu", or the path

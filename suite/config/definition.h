@@ -121,7 +121,7 @@ struct TrainConfig {
 /// The learning rate of a batch that is not the one that it was chosen for (Goyal et al. 2017).
 struct ScaleConfig {
   std::string rule = "none";  ///< "linear" or "sqrt" in train.batch / base_batch
-  int64_t base_batch = 128;   ///< for which optimizer.lr was chosen
+  int64_t base_batch = 128;   ///< batch for which optimizer.lr was chosen
   int64_t warmup_steps = 0;   ///< linear, from optimizer.lr to the scaled rate
 };
 
@@ -129,7 +129,7 @@ struct EvalConfig {
   int64_t samples = 64;  ///< samples of the test split, i at timestep floor((i mod 8 + 0.5) T / 8)
   int64_t every = 0;     ///< steps between evaluations; 0: at the start and the end only
   std::string weights = "model";  ///< "model" or "ema"
-  double target_loss = 0.0;       ///< for time to quality; 0: none
+  double target_loss = 0.0;       ///< loss whose time is told; 0: none
 };
 
 /// Pictures drawn with the trained weights: those that `eval.weights` names.
@@ -145,7 +145,8 @@ struct SampleConfig {
 /// Passes besides training.
 struct MeasureConfig {
   int64_t memory_steps = 3;   ///< the last one is measured; 0: no pass
-  int64_t profile_steps = 3;  ///< under the profiler, and as many without it before; 0: no pass
+  int64_t profile_steps = 3;  ///< steps under the profiler, and as many without it before; 0: no
+                              ///< pass
 };
 
 /// The rules for judging quality: margins of `noisemark quality`, how far a lossy mode may move the
@@ -201,7 +202,8 @@ struct Definition {
 
   std::string source;                  ///< the file it was read from, as error messages name it
   std::vector<std::string> overrides;  ///< "key=value" from --set
-  bool custom = false;    ///< by --set, a user's own file, or unlocked: nothing here is locked
+  bool custom = false;    ///< --set, a user's own file or `unlocked` made it so: nothing here is
+                          ///< locked
   bool unlocked = false;  ///< shipped under a name for which LOCK holds another hash, or none
 };
 

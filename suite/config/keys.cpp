@@ -429,7 +429,7 @@ bool store(const Accepted& accepted, const Value& value, T& target) {
 }
 
 Member member_of(const Key& key, const Definition& definition) {
-  return key.member(const_cast<Definition&>(definition));  // read only by the callers here
+  return key.member(const_cast<Definition&>(definition));  // all callers only read
 }
 
 std::string text_of(const std::string& value) {

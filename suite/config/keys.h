@@ -65,7 +65,7 @@ struct Key {
 
 /// "model.dim".
 [[nodiscard]] std::string key_path(const Key& key);
-/// Null when there is none.
+/// Returns null when there is none.
 [[nodiscard]] const Key* find_key(std::string_view path);
 /// Section names in canonical order.
 [[nodiscard]] std::vector<std::string> sections();

@@ -48,7 +48,7 @@ bool is_left_out(const Key& key, const Definition& definition) {
   return key.later && value_text(key, definition) == value_text(key, Definition{});
 }
 
-/// Empty when nothing of the section is part of the form.
+/// Returns no text when nothing of the section is part of the form.
 std::string section_json(const std::string& section, Definition& definition) {
   std::vector<std::string> items;
   for (const Key& key : keys()) {

@@ -54,7 +54,7 @@ constexpr std::string_view kKaggle =
 
 /// A copy in a form that is not read, known by the name of something in it.
 struct OtherCopy {
-  std::string_view name;  ///< in lower case; a star at an end stands for any more letters
+  std::string_view name;  ///< is in lower case; a star at an end stands for any more letters
   std::string_view what;
 };
 

@@ -50,7 +50,7 @@ inline constexpr int64_t kMaxPixels = int64_t{1} << 28;
 
 struct DecodedImage {
   Picture picture;       ///< RGB
-  int64_t channels = 3;  ///< as stored: 1 in gray, 3 in colours
+  int64_t channels = 3;  ///< number in the file: 1 in gray, 3 in colours
   /// Says what is odd about a file whose pixels are all there ("bytes after the end"), or is empty.
   std::string remark;
 };

@@ -219,7 +219,7 @@ class ImageFolder final : public Dataset {
   Splits splits_;
   std::vector<reports::DataFile> files_;
   std::string note_;
-  std::string test_folder_;  ///< empty: the splits are by hash
+  std::string test_folder_;  ///< is empty where the splits follow from hashes
 };
 
 std::string ImageFolder::needed_for_test(int64_t count) const {

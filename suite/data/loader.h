@@ -20,7 +20,7 @@ struct Batch {
 };
 
 struct LoaderOptions {
-  int64_t threads = 1;   ///< at least 1
+  int64_t threads = 1;   ///< is at least 1
   int64_t prefetch = 2;  ///< batches ready at the most
   bool pinned = false;   ///< page-locked buffers, for copies to a CUDA device
   int64_t first_step = 0;

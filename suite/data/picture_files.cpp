@@ -180,7 +180,7 @@ void Walk::add_linked_file(const fs::path& link, const std::string& path) {
 
 struct Facts {
   std::string reason;  ///< why the file is left out; empty: it is a picture
-  PictureFile file;    ///< without its path; nothing where the file is left out
+  PictureFile file;    ///< has no path yet; nothing where the file is left out
 };
 
 constexpr const char* kReadable = "a readable file";
@@ -216,7 +216,7 @@ constexpr std::array kOtherForms{
     OtherForm{"data_batch_", "",
               "is of CIFAR-10, on whose binary version --set data.name=cifar10 trains,"}};
 
-/// Empty: it may be an archive, or anything else.
+/// Returns no text for what may be an archive, or anything else.
 std::string other_form(const fs::path& path) {
   const std::string name = reports::lower_case(path.filename().string());
   const auto found =
@@ -228,7 +228,7 @@ std::string other_form(const fs::path& path) {
 
 Facts inspect(const fs::path& path) {
   if (!has_picture_extension(path)) {
-    const auto beginning = read_beginning(path);  // not all of it: an archive may lie here
+    const auto beginning = read_beginning(path);  // reads no more, because an archive may lie here
     if (!is_image(beginning)) {
       const std::string other = other_form(path);
       if (!other.empty()) return {other, {}};
@@ -280,7 +280,7 @@ std::vector<Facts> inspect_all(const fs::path& folder, const std::vector<std::st
     std::vector<std::jthread> helpers;
     try {
       for (size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
-    } catch (const std::system_error&) {  // where no more threads are to be had, fewer do
+    } catch (const std::system_error&) {  // fewer threads do where no more are to be had
     }
     work();
   }

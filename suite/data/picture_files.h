@@ -22,9 +22,9 @@ struct PictureFile {
   std::string path;  ///< relative to the folder
   int64_t bytes = 0;
   std::string sha256;
-  std::string damage;    ///< empty: a whole picture; else the members below mean nothing
+  std::string damage;    ///< is empty of a whole picture; else the members below mean nothing
   std::string remark;    ///< DecodedImage::remark of a whole picture
-  int64_t channels = 0;  ///< as stored, 1 or 3
+  int64_t channels = 0;  ///< number in the file, 1 or 3
   int64_t width = 0;
   int64_t height = 0;
 };
@@ -37,7 +37,7 @@ struct LeftOut {
 
 struct PictureFiles {
   std::vector<PictureFile> pictures;
-  std::vector<LeftOut> left_out;    ///< in the order of their paths
+  std::vector<LeftOut> left_out;    ///< is sorted by path
   std::vector<std::string> linked;  ///< folders that were read through a link
 };
 

@@ -169,8 +169,8 @@ void follow_animation(const Chunk& chunk, Parts& parts) {
 // Pillow reads what stands beside the pixels too, though no pixel depends on it, and refuses a
 // picture in which that is too short, or packed as it does not unpack it.
 
-constexpr uInt kMostUnpacked = 1U << 20U;       // of a text or a profile
-constexpr size_t kMostText = size_t{1} << 26U;  // of all texts together
+constexpr uInt kMostUnpacked = 1U << 20U;       // limit of a text or a profile
+constexpr size_t kMostText = size_t{1} << 26U;  // limit of all texts together
 
 /// Returns the length of a packed text, and 0 of one that cannot be unpacked.
 size_t unpacked_size(FileBytes packed);
@@ -230,7 +230,7 @@ void take_nothing(FileBytes /*data*/, Parts& /*parts*/) {}
 void take_what_is_beside(const Chunk& chunk, Parts& parts) {
   struct Kind {
     std::string_view type;
-    size_t bytes;  ///< at least
+    size_t bytes;  ///< least number
     void (*take)(FileBytes, Parts&);
   };
   constexpr std::array kKinds{Kind{"gAMA", 4, take_nothing},
@@ -433,7 +433,7 @@ void unfilter(uint8_t filter, std::span<uint8_t> row, FileBytes above, size_t st
 /// One of the passes of an interlaced picture (section 2.6), or all of one that is not.
 struct Pass {
   int64_t x, y;    ///< the first pixel
-  int64_t dx, dy;  ///< from one to the next
+  int64_t dx, dy;  ///< steps from one to the next
 
   [[nodiscard]] int64_t columns(const Header& header) const {
     return (header.width - x + dx - 1) / dx;

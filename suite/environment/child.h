@@ -11,7 +11,7 @@ namespace noisemark::suite {
 
 /// A process to start.
 struct ChildCommand {
-  std::string program;                 ///< found as a shell finds it
+  std::string program;                 ///< name or path that a shell would find
   std::vector<std::string> words;      ///< its arguments, beginning with its name
   std::vector<std::string> variables;  ///< "NAME=VALUE", its whole environment
   /// The file to which both of its streams are appended, and then it has no input; empty: it

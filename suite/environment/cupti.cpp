@@ -9,7 +9,7 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr uint32_t kOldestVersion = 24;  // of CUDA 12.6, the first with PM sampling
+constexpr uint32_t kOldestVersion = 24;  // version of CUDA 12.6, the first with PM sampling
 
 constexpr std::array kCuptiErrors{
     ErrorName{1, "not accepted by this CUPTI, whose structures may have other sizes"},

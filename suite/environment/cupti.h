@@ -16,16 +16,16 @@
 /// the size of each, and refuses one that it does not know.
 namespace noisemark::suite::cupti {
 
-inline constexpr int kApiPmSampling = 3;       // of CUpti_Profiler_API
-inline constexpr int kProfilerPmSampling = 1;  // of CUpti_ProfilerType
-inline constexpr int kTriggerClock = 0;        // of CUpti_PmSampling_TriggerMode
-inline constexpr int kTriggerTime = 1;         // of CUpti_PmSampling_TriggerMode
-inline constexpr int kKeepOldest = 0;          // of CUpti_PmSampling_HardwareBuffer_AppendMode
-inline constexpr int kStopImageFull = 1;       // of CUpti_PmSampling_DecodeStopReason
-inline constexpr int kStopEnd = 2;             // of CUpti_PmSampling_DecodeStopReason
-inline constexpr int kSupportUnknown = 0;      // of CUpti_Profiler_Support_Level
-inline constexpr int kSupportDisabled = 2;     // of CUpti_Profiler_Support_Level
-inline constexpr int kSupported = 3;           // of CUpti_Profiler_Support_Level
+inline constexpr int kApiPmSampling = 3;       // CUpti_Profiler_API
+inline constexpr int kProfilerPmSampling = 1;  // CUpti_ProfilerType
+inline constexpr int kTriggerClock = 0;        // CUpti_PmSampling_TriggerMode
+inline constexpr int kTriggerTime = 1;         // CUpti_PmSampling_TriggerMode
+inline constexpr int kKeepOldest = 0;          // CUpti_PmSampling_HardwareBuffer_AppendMode
+inline constexpr int kStopImageFull = 1;       // CUpti_PmSampling_DecodeStopReason
+inline constexpr int kStopEnd = 2;             // CUpti_PmSampling_DecodeStopReason
+inline constexpr int kSupportUnknown = 0;      // CUpti_Profiler_Support_Level
+inline constexpr int kSupportDisabled = 2;     // CUpti_Profiler_Support_Level
+inline constexpr int kSupported = 3;           // CUpti_Profiler_Support_Level
 
 // The first two members of each: its size, and nothing.
 
@@ -154,7 +154,7 @@ struct SetConfig {
   size_t image_bytes = 0;
   const uint8_t* image = nullptr;
   size_t buffer_bytes = 0;
-  uint64_t interval = 0;  ///< in nanoseconds or in clocks, by the trigger
+  uint64_t interval = 0;  ///< the trigger decides whether it is in nanoseconds or in clocks
   int trigger = 0;
   int append = 0;
 };

@@ -18,9 +18,9 @@ namespace noisemark::suite {
 /// what cannot be read is left out, never guessed.
 struct Machine {
   reports::Strings hardware;     ///< must agree before results are compared
-  reports::Strings software;     ///< likewise
+  reports::Strings software;     ///< must agree too
   reports::Strings build;        ///< version, compiler and flags of this binary
-  reports::Strings container;    ///< empty outside one
+  reports::Strings container;    ///< is empty outside one
   reports::Strings environment;  ///< everything else: kernel, governor, packages, variables
   std::string git_commit;        ///< commit of the source tree at build time; empty: unknown
   bool git_dirty = false;

@@ -42,7 +42,7 @@ struct MetricsGet {
 };
 
 constexpr unsigned kMigOn = 1;
-constexpr double kMostPercentOfGpm = 100.5;  // what rounding in the driver may add
+constexpr double kMostPercentOfGpm = 100.5;  // rounding in the driver may add this
 
 std::string refusal(const char* function, std::optional<int> code) {
   return code ? fmt::format("{}: {}", function, nvml_error(*code))

@@ -15,8 +15,8 @@ struct BuildInfo {
   std::string_view type;      ///< "Release"
   std::string_view compiler;  ///< "GNU 12.2.0"
   std::string_view flags;
-  std::string_view cuda_compiler;  ///< empty without CUDA
-  std::string_view git_commit;     ///< empty when the source was no git checkout
+  std::string_view cuda_compiler;  ///< is empty without CUDA
+  std::string_view git_commit;     ///< is empty when the source was no git checkout
   bool git_dirty = false;
   std::string_view git_diff_sha256;
 };

@@ -26,7 +26,7 @@ struct ProcessMemory {
 /// One of the processes that compute on the GPU.
 struct GpuProcess {
   unsigned pid = 0;
-  std::optional<int64_t> bytes;           ///< empty: the driver does not say
+  std::optional<int64_t> bytes;           ///< is empty where the driver does not say
   std::optional<unsigned> instance = {};  ///< GPU instance (MIG); empty: not divided, or unknown
 };
 

@@ -12,10 +12,10 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr double kMostPercent = 100.5;   // what rounding may add to a mean, as of GPM
+constexpr double kMostPercent = 100.5;   // rounding may add this to a mean, as of GPM
 constexpr double kMostOfSample = 105.0;  // the parts of a GPU do not end a sample in the same cycle
 constexpr size_t kFewestSamples = 10;
-constexpr double kLeastCovered = 0.95;  // of the window; its ends have no whole sample
+constexpr double kLeastCovered = 0.95;  // part of the window; its ends have no whole sample
 constexpr double kMostCovered = 1.10;   // sampling begins a little before and ends a little after
 
 using Samples = std::span<const CounterSample>;

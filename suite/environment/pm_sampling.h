@@ -23,7 +23,7 @@ struct SampledMetric {
   /// The metric is as NVML defines it, so that both must agree. NVML's FP32 is arithmetic alone;
   /// CUPTI has the pipe, which computes with integers and halves too.
   bool same_definition = true;
-  std::vector<std::string_view> called;  ///< by CUPTI, the first that a chip has and fits
+  std::vector<std::string_view> called;  ///< CUPTI's names, of which the first that a chip has fits
 };
 
 /// The metrics that become columns, in their order.
@@ -37,7 +37,8 @@ struct SamplingWindow {
 
 struct SamplingWindows {
   std::vector<SamplingWindow> windows;
-  std::vector<std::string> missing;  ///< for each metric why it is in no window; empty: it is
+  std::vector<std::string> missing;  ///< the reason why each metric is in no window; empty: it is
+                                     ///< in one
 };
 
 /// Returns in how many passes the hardware counts all of `called`; empty where it does not know one
@@ -62,7 +63,7 @@ struct SampledValue {
   std::optional<double> highest;  ///< highest sample, 0 to 1
   int64_t samples = 0;
   double interval_s = 0;  ///< mean length of a sample
-  std::string called;     ///< by CUPTI
+  std::string called;     ///< CUPTI's name
   std::string missing_reason;
 };
 

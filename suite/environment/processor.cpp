@@ -31,7 +31,7 @@ using reports::Strings;
 
 struct IsaRule {
   std::string_view name;
-  std::vector<std::string_view> flags;  ///< beyond those of the rules below it
+  std::vector<std::string_view> flags;  ///< flags beyond those of the rules below it
 };
 
 // oneDNN's published order, highest first (its developer guide, "CPU Dispatcher Control").
@@ -291,7 +291,7 @@ std::optional<int64_t> least(std::optional<int64_t> a, std::optional<int64_t> b)
 /// The place where the kernel shows a hierarchy of groups, and the group of this process in it.
 struct Hierarchy {
   fs::path mount;
-  fs::path group;  ///< below the mount; empty: its root
+  fs::path group;  ///< path below the mount; empty: its root
   bool unified = false;
 };
 

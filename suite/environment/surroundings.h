@@ -21,7 +21,7 @@ struct Surroundings {
   std::optional<std::string> no_sampling;      ///< why CUPTI samples no counters of the first GPU;
                                                ///< "": it does; empty: not asked, without a GPU
   bool root = false;
-  bool gnuplot = false;               ///< on the PATH
+  bool gnuplot = false;               ///< it is on the PATH
   bool package_list = false;          ///< Debian's list of packages can be read
   double load = 0;                    ///< average of the last minute
   int processors = 1;                 ///< processors that this process may use

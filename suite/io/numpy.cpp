@@ -25,7 +25,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "only little-endian arrays are known");
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-constexpr size_t kAlignment = 64;     // of the array's first byte
+constexpr size_t kAlignment = 64;     // alignment of the array's first byte
 constexpr size_t kGrowthDigits = 21;  // room that NumPy leaves for a longer first axis
 constexpr uint64_t kLargestHeaderBytes = 1 << 20;
 constexpr size_t kMostDimensions = 32;

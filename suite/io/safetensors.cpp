@@ -265,7 +265,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr size_t kHeaderAlignment =
-    8;  // of the first tensor, so that a mapped file can be used in place
+    8;  // alignment of the first tensor, so that a mapped file can be used in place
 
 void check_names(const NamedTensors& tensors) {
   std::set<std::string_view> seen;

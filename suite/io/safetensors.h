@@ -13,7 +13,7 @@ namespace noisemark::suite {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 struct SafetensorsFile {
-  NamedTensors tensors;  ///< in file order, on the CPU, owning their memory
+  NamedTensors tensors;  ///< tensors on the CPU that own their memory; they stand in file order
   std::map<std::string, std::string> metadata;
 };
 

@@ -112,8 +112,8 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
                                                      const std::string& where) {
   std::map<std::string, at::Tensor> unused(source.begin(), source.end());
   std::vector<std::string> missing;
-  std::vector<std::string> others;  // that differ in shape or type
-  std::vector<std::string> wanted;  // in their place
+  std::vector<std::string> others;  // tensors that differ in shape or type
+  std::vector<std::string> wanted;  // tensors in their place
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   for (const auto& [name, to] : destination) {
     const auto found = unused.find(name);

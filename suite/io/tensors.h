@@ -14,7 +14,7 @@ namespace noisemark::suite {
 /// A type that the format does not know (complex, quantized) is a programming error.
 [[nodiscard]] std::string_view dtype_name(c10::ScalarType dtype);
 
-/// Empty for a name that is unknown.
+/// Returns nothing for a name that is unknown.
 [[nodiscard]] std::optional<c10::ScalarType> dtype_named(std::string_view name);
 
 /// All names, for an error message: "F64, F32, ...".

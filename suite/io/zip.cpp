@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr uint32_t kMemberSignature = 0x04034b50;
 constexpr uint32_t kDirectorySignature = 0x02014b50;
 constexpr uint32_t kEndSignature = 0x06054b50;
-constexpr size_t kMemberBytes = 30;  // of the headers, without name, extra field and comment
+constexpr size_t kMemberBytes = 30;  // bytes of the headers, without name, extra field and comment
 constexpr size_t kDirectoryBytes = 46;
 constexpr size_t kEndBytes = 22;
 constexpr uint16_t kStored = 0;

@@ -16,7 +16,7 @@ struct ZipMember {
   uint16_t method = 0;  ///< 0: stored, 8: deflated
   uint32_t crc32 = 0;
   uint64_t stored_bytes = 0;
-  uint64_t bytes = 0;         ///< once inflated
+  uint64_t bytes = 0;         ///< number once it is inflated
   uint64_t header_begin = 0;  ///< offset of the member's own header
 };
 

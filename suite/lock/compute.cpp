@@ -35,10 +35,10 @@ struct Shape {
   int64_t steps = 0;
   double rise = 0;   ///< excess of the first step, which dies away
   double drift = 0;  ///< excess of the last step
-  double noise = 0;  ///< at most
+  double noise = 0;  ///< most that it adds
 };
 
-constexpr double kDecay = 0.8;  // of the rise, a step
+constexpr double kDecay = 0.8;  // part of the rise that a step leaves
 
 /// Splitmix64 (Steele et al. 2014), uniform in [-1, 1): its numbers depend on `index` alone.
 double noise_at(uint64_t index) {

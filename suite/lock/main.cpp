@@ -30,7 +30,7 @@ std::vector<std::string> all_benchmarks() {
   return names;
 }
 
-// True when the entry may be written.
+// Returns true when the entry may be written.
 bool may_write(const Lock& lock, const std::string& name, const LockEntry& entry, bool force) {
   const auto locked = lock.find(name);
   if (locked == lock.end()) return true;

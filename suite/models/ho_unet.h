@@ -41,7 +41,7 @@ class ResnetBlock : public torch::nn::Module {
   torch::nn::Linear time_emb_proj_{nullptr};
   torch::nn::GroupNorm norm2_{nullptr};
   torch::nn::Conv2d conv2_{nullptr};
-  torch::nn::Conv2d conv_shortcut_{nullptr};  ///< empty where the channels stay the same
+  torch::nn::Conv2d conv_shortcut_{nullptr};  ///< is empty where the channels stay the same
 };
 
 /// One-head softmax attention over all pixels, with its residual sum.
@@ -97,7 +97,7 @@ class Upsample : public torch::nn::Module {
 class Stage : public torch::nn::Module {
  public:
   std::vector<std::shared_ptr<ResnetBlock>> resnets;
-  std::vector<std::shared_ptr<SelfAttention>> attentions;  ///< empty: no attention
+  std::vector<std::shared_ptr<SelfAttention>> attentions;  ///< is empty without attention
   std::shared_ptr<Downsample> down;
   std::shared_ptr<Upsample> up;
 };

@@ -56,8 +56,8 @@ class [[nodiscard]] ShareGuard {
   BatchShare previous_;
 };
 
-/// at::dropout. Of a share of a batch it draws the masks of the whole batch and keeps its own, so
-/// that a sample has the mask that it has on one rank.
+/// Calls at::dropout. For a share of a batch it draws the masks of the whole batch and keeps its
+/// own, so that a sample has the mask that it has on one rank.
 [[nodiscard]] at::Tensor dropout(const at::Tensor& x, double p, bool training);
 
 }  // namespace noisemark::suite

@@ -61,7 +61,7 @@ class ResnetBlock : public torch::nn::Module {
   torch::nn::Linear time_proj_{nullptr};
   std::shared_ptr<Block> block1_;
   std::shared_ptr<Block> block2_;
-  torch::nn::Conv2d res_conv_{nullptr};  ///< empty where the channels stay the same
+  torch::nn::Conv2d res_conv_{nullptr};  ///< is empty where the channels stay the same
 };
 
 /// The part between the second block of a stage and its resampling. The residual sum is outside.
@@ -110,8 +110,8 @@ enum class Resample {
 
 struct StageOptions {
   int64_t in_channels = 0;   ///< input channels of both blocks, with the concatenated skips
-  int64_t channels = 0;      ///< between the blocks
-  int64_t out_channels = 0;  ///< after resampling
+  int64_t channels = 0;      ///< number between the blocks
+  int64_t out_channels = 0;  ///< number after resampling
   bool full_attention = false;
   Resample resample = Resample::kKeep;
 };

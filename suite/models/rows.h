@@ -34,7 +34,7 @@ class RowExchange {
   [[nodiscard]] virtual int64_t bands() const = 0;
 
   struct Parts {
-    std::vector<at::Tensor> all;  ///< by band; the own one always of this call
+    std::vector<at::Tensor> all;  ///< parts of all bands; the own one is always of this call
     at::Tensor own_before;        ///< this band's tensor at this place in the last call
   };
   /// Gives `own` to all bands and returns theirs: of this call where it is synchronous or `fresh`,

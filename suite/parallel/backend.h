@@ -36,7 +36,7 @@ class Seen {
   [[nodiscard]] Mark last_begin() const;
 
  private:
-  void settle();  // under the lock
+  void settle();  // its caller holds the lock
 
   mutable std::mutex mutex_;
   Traffic traffic_;

@@ -51,7 +51,7 @@ class RoundToBf16 final : public c10d::CppCommHookInterface<Ranks> {
   }
 
  private:
-  std::unordered_map<size_t, at::Tensor> sent_;  // by bucket
+  std::unordered_map<size_t, at::Tensor> sent_;  // tensor that each bucket sent
 };
 
 std::unique_ptr<c10d::Reducer> make_reducer(const Group& group,
@@ -80,7 +80,7 @@ struct GradientReducer::State {
   std::shared_ptr<Group> group;
   std::unique_ptr<c10d::Reducer> reducer;
   Traffic reduced;
-  int64_t gradient_bytes = 0;  ///< as they travel
+  int64_t gradient_bytes = 0;  ///< number that travels
   int64_t prepared_bytes = 0;  ///< bytes exchanged before the last backward pass began
 
   void prepare() const {

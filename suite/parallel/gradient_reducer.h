@@ -13,7 +13,7 @@ namespace noisemark::suite {
 /// The type in which gradients travel between ranks.
 enum class Reduction {
   kExact,  ///< their own
-  kBf16,   ///< rounded to bfloat16, summed in it: half of the bytes, and a lossy variant
+  kBf16,   ///< rounds to bfloat16, summed in it: half of the bytes, and a lossy variant
 };
 
 /// The words of --reduce.

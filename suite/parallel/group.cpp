@@ -37,7 +37,7 @@ struct Limits {
   milliseconds operation = whole / 2;
   milliseconds store = whole / 10;    ///< time limit of one question
   milliseconds silence = whole / 10;  ///< after it a rank counts as gone
-  milliseconds sign = whole / 100;    ///< between two signs of life
+  milliseconds sign = whole / 100;    ///< time between two signs of life
 };
 
 std::string first_line(const std::string& text) {

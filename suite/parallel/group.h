@@ -26,7 +26,7 @@ class GroupLost : public Error {
 struct Traffic {
   int64_t operations = 0;
   int64_t bytes = 0;     ///< size of the tensors, once; in a gathering, of those the rank gives
-  double busy_s = 0;     ///< during which at least one of them was on its way, or copied
+  double busy_s = 0;     ///< time in which at least one of them was on its way, or copied
   double exposed_s = 0;  ///< part of busy_s in which the rank did nothing but wait
 };
 

@@ -20,7 +20,7 @@ struct Messages::State {
   };
 
   std::shared_ptr<Group> group;
-  std::map<std::pair<int64_t, int64_t>, Sent> sent;  ///< by receiver and tag
+  std::map<std::pair<int64_t, int64_t>, Sent> sent;  ///< messages to each receiver with each tag
 };
 
 namespace {

@@ -11,7 +11,7 @@ namespace noisemark::suite {
 struct Rank {
   int64_t rank = 0;
   int64_t ranks = 1;
-  int64_t local_rank = 0;  ///< among those of its machine
+  int64_t local_rank = 0;  ///< number among those of its machine
   std::string address;     ///< host on which rank 0, or the store of an agent, listens
   int64_t port = 0;
   bool agent_store = false;  ///< torchrun's agent listens, rank 0 does not

@@ -35,7 +35,7 @@ const ConvolutionOperator* find_convolution_operator(std::string_view name) {
 namespace {
 
 struct Direction {
-  std::string_view word;  ///< in lower case
+  std::string_view word;  ///< is in lower case
   std::string_view name;
 };
 constexpr std::array kDirections{

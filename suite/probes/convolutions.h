@@ -26,8 +26,8 @@ struct ConvolutionOperator {
   bool gradient = false;  ///< one call computes the gradients of input and weight
 };
 
-/// Null for any other. Those that pass the work on (aten::convolution, aten::_convolution) are
-/// others: what they do themselves is to bring a tensor into another layout, or to add a bias.
+/// Returns null for any other. Those that pass the work on (aten::convolution, aten::_convolution)
+/// are others: what they do themselves is to bring a tensor into another layout, or to add a bias.
 [[nodiscard]] const ConvolutionOperator* find_convolution_operator(std::string_view name);
 
 /// Finds the kernels that ran for the convolutions of some steps, by pure functions of what a

@@ -288,7 +288,7 @@ DeviceWindow DeviceWatch::stop() {
 }
 
 std::string clock_reasons_of(const std::vector<DeviceReading>& readings) {
-  std::map<uint64_t, int64_t> counts;  // by bit
+  std::map<uint64_t, int64_t> counts;  // number of each bit
   int64_t known = 0;
   for (const DeviceReading& reading : readings) {
     if (!reading.clock_reasons) continue;

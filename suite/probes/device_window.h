@@ -31,8 +31,8 @@ struct DeviceActivity {
 
 /// The busy time of a step. Overlapping kernels of several streams count once in what is merged.
 struct BusyTime {
-  double kernel_s = 0;  ///< at least one kernel ran
-  double busy_s = 0;    ///< at least one kernel or copy ran
+  double kernel_s = 0;  ///< time in which a kernel ran
+  double busy_s = 0;    ///< time in which a kernel or copy ran
   double kernels = 0;   ///< number of kernels
 };
 
@@ -58,7 +58,7 @@ struct SampledShare {
 struct DeviceWindow {
   double window_s = 0;
   std::vector<GpmValue> shares;    ///< one for each of gpm_metrics()
-  std::optional<double> energy_j;  ///< spent in the window
+  std::optional<double> energy_j;  ///< energy that the window spent
   std::vector<reports::DeviceReading> readings;
   std::optional<size_t> other_processes;  ///< on the GPU at its end, of which the shares are too
   std::optional<unsigned> instance;       ///< GPU instance (MIG) that the shares are of

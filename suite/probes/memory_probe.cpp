@@ -179,7 +179,7 @@ void MemoryProbe::guarded(Action action) {
 }
 
 void MemoryProbe::on_step_begin(int64_t step) {
-  log_.reset();  // of a step that failed
+  log_.reset();  // it is of a step that failed
   if (armed_step_ != step) return;
   guarded([&] {
     memopt::AllocationSource* source = source_;

@@ -85,7 +85,7 @@ class MemoryProbe final : public StepObserver {
 
   std::function<OwnerRoots()> roots_;
   c10::Device device_;
-  memopt::AllocationSource* source_;  ///< null: the device's
+  memopt::AllocationSource* source_;  ///< is null for the device's
   std::unique_ptr<Sink> sink_;
   std::optional<int64_t> armed_step_;
   std::unique_ptr<memopt::AllocationLog> log_;  ///< open during the armed step

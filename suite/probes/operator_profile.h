@@ -13,11 +13,11 @@
 namespace noisemark::suite {
 
 struct OperatorProfile {
-  std::vector<reports::OperatorRow> operators;  ///< by falling self time
+  std::vector<reports::OperatorRow> operators;  ///< rows with falling self time
   double overhead_frac = 0;      ///< relative slow-down of a profiled step: with / without - 1
   std::optional<BusyTime> busy;  ///< GPU's busy time per profiled step; empty on a CPU, and where
                                  ///< the profiler saw nothing on the device
-  double step_s = 0;             ///< without the profiler
+  double step_s = 0;             ///< time without the profiler
   reports::ConvolutionKernels convolutions;
 };
 

@@ -47,7 +47,7 @@ void PhaseTimer::on_step_end(int64_t /*step*/) {
   const std::chrono::nanoseconds on_processors =
       time_by(CLOCK_PROCESS_CPUTIME_ID) - processor_begin_;
   processor_s_.push_back(std::chrono::duration<double>(on_processors).count());
-  std::array<double, reports::kSamplePhases.size()> seconds{};  // by Phase
+  std::array<double, reports::kSamplePhases.size()> seconds{};  // one sum for each Phase
   for (const Part& part : parts_) {
     seconds[static_cast<size_t>(part.phase)] += clock_->seconds_between(part.begin, part.end);
   }

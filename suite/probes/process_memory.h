@@ -30,7 +30,7 @@ using AllocatorStats = c10::CachingDeviceAllocator::DeviceStats;
 /// Steps that a device repeated from a recording.
 struct Repetitions {
   int64_t steps = 0;
-  std::optional<int64_t> recording_bytes;  ///< empty: none was recorded
+  std::optional<int64_t> recording_bytes;  ///< is empty where none was recorded
 };
 
 /// Takes the allocator's figures at the end of a training pass, peaks reset at its begin; empty
@@ -49,7 +49,7 @@ class DeviceMemoryWatch {
   [[nodiscard]] std::optional<AllocatorStats> stats() const;
 
  private:
-  c10::DeviceAllocator* allocator_ = nullptr;  ///< null: it counts nothing
+  c10::DeviceAllocator* allocator_ = nullptr;  ///< is null where it counts nothing
   c10::Device device_;
   AllocatorStats begin_;
 };

@@ -310,7 +310,7 @@ class Snapshot {
   }
 
   void write_segments() {
-    std::map<int64_t, const BlockLife*> live;  // by address
+    std::map<int64_t, const BlockLife*> live;  // one for each address
     for (const auto& [number, address] : addresses_) {
       live[address] = &lives_[by_number_.at(number)];
     }

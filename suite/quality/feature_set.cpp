@@ -27,7 +27,7 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr size_t kKeyDigits = 16;  // of the folder's name; the whole key is in the files
+constexpr size_t kKeyDigits = 16;  // digits in the folder's name; the whole key is in the files
 constexpr const char* kFeatures = "features";
 
 std::map<std::string, std::string> metadata_of(const std::string& key, int64_t begin, int64_t end,
@@ -292,7 +292,7 @@ FeatureSet FeatureSetReader::from_dataset(const std::string& given, const std::s
     FeatureSet set;
     set.name = given;
     set.exact = true;
-    set.mixture = {dataset, dataset->mixture()};  // which the dataset owns
+    set.mixture = {dataset, dataset->mixture()};  // the dataset owns it
     set.gaussian = exact_gaussian(*set.mixture);
     set.dimension = set.gaussian->dimension();
     return set;

@@ -64,7 +64,7 @@ void write_statistics(const std::string& path, const StatisticsFile& statistics)
 
 /// One side of a distance: features, their moments, or both.
 struct FeatureSet {
-  std::string name;                        ///< as it was given
+  std::string name;                        ///< name that the user gave
   int64_t samples = 0;                     ///< N; 0: not known, or `exact`
   bool exact = false;                      ///< a distribution itself, not a sample of it
   int64_t channels = 0;                    ///< channels of the pictures, 1 or 3; 0: not known
@@ -72,7 +72,7 @@ struct FeatureSet {
   at::Tensor features;                     ///< [N, d]; undefined where only moments are known
   std::optional<Gaussian> gaussian;        ///< absent where features were kept and N <= d
   std::optional<ExtractorInfo> extractor;  ///< absent where nobody says
-  bool extractor_asserted = false;         ///< by the user, and not by who made the features
+  bool extractor_asserted = false;         ///< the user said it, and not who made the features
   std::string contents_sha256;  ///< hash of the pictures in a folder; empty: not from one
   /// The distribution where the set is `exact`, else null.
   std::shared_ptr<const GaussianMixture> mixture = nullptr;
@@ -94,7 +94,8 @@ struct FeatureSetOptions {
   std::string cache;                                 ///< folder of a FeatureCache; empty: none
   int64_t limit = 0;                                 ///< the first pictures of each set; 0: all
   int64_t batch = 64;                                ///< pictures that the extractor gets at once
-  bool keep_features = false;                        ///< else only where N <= d
+  bool keep_features = false;                        ///< is false where they are kept only for N <=
+                                                     ///< d
   std::function<void(const std::string& what)> say;  ///< shows progress; may be empty
 };
 

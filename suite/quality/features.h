@@ -44,7 +44,7 @@ class FeatureExtractor {
 struct ExtractorOptions {
   std::string weights;  ///< file; empty: what the extractor ships, or finds in `data`
   std::string data;     ///< folder of a dataset's files, where weights may lie too
-  std::string resize;   ///< empty: the extractor's own
+  std::string resize;   ///< is empty for the extractor's own
   at::Device device = at::kCPU;
 };
 

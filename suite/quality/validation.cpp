@@ -30,7 +30,7 @@ struct Draws {
 struct Losses {
   std::vector<double> plain;
   std::vector<double> weighted;
-  std::vector<double> optimal;  ///< empty where it is not known
+  std::vector<double> optimal;  ///< is empty where it is not known
 };
 
 void append(const at::Tensor& values, std::vector<double>& to) {

@@ -42,9 +42,9 @@ class CounterRng {
 
   [[nodiscard]] uint32_t next_u32();
   [[nodiscard]] uint64_t next_u64();
-  /// Uniform in [0, bound), bound at least 1, by rejection (no bias).
+  /// Draws a uniform number of [0, bound), bound at least 1, by rejection (no bias).
   [[nodiscard]] uint64_t next_below(uint64_t bound);
-  /// Uniform in (0, 1], 53 bits.
+  /// Draws a uniform number of (0, 1] with 53 bits.
   [[nodiscard]] double next_uniform();
   /// Standard normals by Box-Muller in double precision, rounded once to float. Starts at the next
   /// whole block and drops what is left of the last one, four normals a block; so one call for n
@@ -60,7 +60,7 @@ class CounterRng {
   uint64_t seed_;
   uint32_t stream_;
   uint64_t subsequence_;  ///< step in the high half, sample in the low one
-  uint64_t words_ = 0;    ///< drawn so far; at most 2^34
+  uint64_t words_ = 0;    ///< number drawn so far; at most 2^34
   at::Philox4_32 engine_;
 };
 

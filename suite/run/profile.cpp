@@ -55,7 +55,7 @@ constexpr int64_t kWarmup = 3;
 constexpr int64_t kFewestPairs = 5;
 constexpr int64_t kMostPairs = 50;
 constexpr double kPairsSeconds = 5;
-constexpr double kPeakSeconds = 0.5;  ///< for each type of products and for memory
+constexpr double kPeakSeconds = 0.5;  ///< time for each type of products and for memory
 
 void prepare_folder(const fs::path& out, bool force) {
   reports::remove_leftovers(out, kFiles);

@@ -289,7 +289,7 @@ class Owners {
   bool is_strangers_ = false;  ///< another run has left `before_`
 };
 
-/// Empty where the run's result, or that there is none, tells how it ended.
+/// Returns no text where the run's result, or that there is none, tells how it ended.
 std::string why_not_run(ExitCode code, const fs::path& folder) {
   const bool no_result = !fs::exists(folder / "result.json") || holds_replacement(folder);
   const bool told =

@@ -37,7 +37,7 @@ struct ChildEnd {
 struct SeriesRun {
   std::string name;  ///< name of its folder, below that of the series
   RunOptions options;
-  /// Empty: it cannot be planned, and ends with `refused` without a process.
+  /// It is empty where it cannot be planned, and ends with `refused` without a process.
   std::optional<PlannedRun> plan;
   Variables environment;  ///< variables set for its process, beside this one's
   ExitCode refused = ExitCode::kBadInput;
@@ -46,8 +46,8 @@ struct SeriesRun {
 
 /// The ends of the runs of a series.
 struct SeriesEnd {
-  std::vector<std::optional<ExitCode>> codes;  ///< in their order; empty: not begun
-  bool stopped = false;                        ///< by an interrupt
+  std::vector<std::optional<ExitCode>> codes;  ///< one for each run; empty: it has not begun
+  bool stopped = false;                        ///< an interrupt stopped it
 };
 
 /// The runs that a series is made of.
@@ -106,8 +106,9 @@ struct SeriesTitle {
 struct PredictOptions {
   std::string batches;                  ///< "16,32,64"; empty: three sizes up to the definition's
   std::optional<int64_t> memory_bytes;  ///< asks for the largest batch within it
-  bool check = false;                   ///< also train five sizes that the prediction does not know
-  bool html = false;                    ///< also write predict.html
+  bool check = false;                   ///< trains five sizes, too, that the prediction does not
+                                        ///< know
+  bool html = false;                    ///< writes predict.html too
 };
 
 /// Trains one benchmark at three batch sizes under each of the modes, each in a process of its own
@@ -122,10 +123,10 @@ struct PredictOptions {
 /// The wishes of `noisemark profile` beside those of a run.
 struct ProfileWishes {
   int64_t steps = 3;             ///< profiled and traced
-  std::optional<int64_t> batch;  ///< else the definition's
+  std::optional<int64_t> batch;  ///< is empty for the definition's
   bool shapes = false;           ///< record every operator's input shapes
   std::string sampling;          ///< "1,8,128": batches of which an evaluation is profiled too
-  bool html = false;             ///< also write profile.html
+  bool html = false;             ///< writes profile.html too
 };
 
 /// Trains one benchmark in this process: some steps with the profiler and without it in turns, one

@@ -44,7 +44,7 @@ struct RunState {
 /// end the run early, and any other one also ends the program.
 struct RunPass {
   std::string_view event;  ///< its key in events.mlog; empty: it writes no pair of its own
-  bool (*applies)(const RunState&);  ///< asked when its turn comes
+  bool (*applies)(const RunState&);  ///< is asked when its turn comes
   void (*leave_empty)(RunState&);    ///< says in its sections why they are empty; may be null
   void (*make)(RunState&);           ///< fills its sections of the result
 };

@@ -276,8 +276,8 @@ bool is_axis(const std::vector<SweepAxis>& axes, std::string_view key) {
                      [&](const SweepAxis& axis) { return axis.key == key; });
 }
 
-/// False where the axes combine a stage of a pipeline with nothing to be divided: each value is
-/// right beside another one of the other axis.
+/// Returns false where the axes combine a stage of a pipeline with nothing to be divided: each
+/// value is right beside another one of the other axis.
 bool is_possible(const RunOptions& options, const std::vector<SweepAxis>& axes) {
   if (!is_axis(axes, "pipeline")) return true;
   if (options.pipeline == "none") return !options.micro_batches;

@@ -50,7 +50,7 @@ struct SweepCommand {
   std::function<SweepPage(const reports::Sweep&)> page = [](const reports::Sweep& sweep) {
     return SweepPage{reports::sweep_markdown(sweep)};
   };
-  bool html = false;  ///< also write NAME.html
+  bool html = false;  ///< writes NAME.html too
 };
 
 /// Trains one benchmark at every combination of the axes' values, each in a process of its own,

@@ -16,7 +16,7 @@ namespace noisemark::suite {
 namespace {
 
 constexpr double kTurn_s = 0.1;
-constexpr double kBlocks_s = 4;  ///< for all blocks of a cell, where the fewest take less
+constexpr double kBlocks_s = 4;  ///< time for all blocks of a cell, where the fewest take less
 constexpr int64_t kMostBlocks = 40;
 constexpr int64_t kWarmupSteps = 3;
 

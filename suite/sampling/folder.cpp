@@ -29,7 +29,7 @@ namespace noisemark::suite {
 namespace {
 
 constexpr int64_t kGap = 2;        // pixels around every tile
-constexpr int64_t kTileSide = 64;  // that small pictures are enlarged to, about
+constexpr int64_t kTileSide = 64;  // side, about, to which small images are enlarged
 
 int64_t columns_for(int64_t tiles) {
   int64_t columns = 1;
@@ -84,7 +84,7 @@ constexpr const char* kRecord = "sampling.json";
 /// A sub-folder for the samples until all of them are written.
 using reports::kReplacementFolder;
 constexpr std::array<const char*, 3> kFiles = {kSheet, kSamples, kRecord};
-constexpr size_t kDigits = 5;  // of a picture's number, at least
+constexpr size_t kDigits = 5;  // digits of an image's number, at least
 
 bool is_picture_name(const std::string& name) {
   const size_t digits = name.find_first_not_of("0123456789");

@@ -32,9 +32,9 @@ inline constexpr int64_t kSheetTiles = 64;
 
 /// The contents of sampling.json besides the files' checksums.
 struct SamplingRecord {
-  Definition definition;  ///< as it was loaded
-  SampleConfig sample;    ///< in force
-  uint64_t seed = 0;      ///< in force
+  Definition definition;  ///< definition that was loaded
+  SampleConfig sample;    ///< settings in force
+  uint64_t seed = 0;      ///< seed in force
   SamplingWeights weights;
   std::string weights_sha256;  ///< hash of the tensors in the model's order
   std::string noise_file;      ///< file that x_T was read from; empty: drawn
@@ -45,7 +45,7 @@ struct SamplingRecord {
   int64_t threads = 0;
   int64_t batch = 0;
   std::optional<PatchRecord> patches;  ///< cost of several ranks; empty: one
-  double sampling_s = 0;               ///< without reading weights and writing files
+  double sampling_s = 0;               ///< time without reading weights and writing files
 };
 
 /// Makes the folder ready. Throws Error: exit code 2 unless it is new, empty or, with `force`,

@@ -122,8 +122,8 @@ class PatchedDenoiser::Exchange final : public RowExchange {
 
  private:
   struct Place {
-    std::vector<at::Tensor> parts;    ///< by rank, as they came last
-    std::optional<Gathering> coming;  ///< for the next call
+    std::vector<at::Tensor> parts;    ///< parts of all ranks that came last
+    std::optional<Gathering> coming;  ///< parts for the next call
   };
 
   [[nodiscard]] size_t band() const { return static_cast<size_t>(group_->rank().rank); }

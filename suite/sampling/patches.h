@@ -43,7 +43,7 @@ void require_equal_bands(int64_t ranks, const ModelConfig& model);
 /// The evaluations of the network by one rank.
 struct PatchTally {
   int64_t steps = 0;
-  int64_t expected_bytes = 0;  ///< by formula (patch_elements())
+  int64_t expected_bytes = 0;  ///< bytes that patch_elements() predicts
   Traffic waited;              ///< the part of `traffic` that evaluations wait for
   double seconds = 0;
   Traffic traffic;

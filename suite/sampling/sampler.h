@@ -52,7 +52,7 @@ struct SamplerPosition {
 struct SamplerOptions {
   at::Device device = at::kCPU;
   Precision precision;
-  bool channels_last = false;  ///< as the model's weights are
+  bool channels_last = false;  ///< must be the layout of the model's weights
   int64_t batch = 16;          ///< samples that go through the network together
   /// The sampler calls it before every evaluation of the network; may throw to end the sampling.
   /// Empty: nothing.

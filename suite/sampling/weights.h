@@ -9,11 +9,11 @@ namespace noisemark::suite {
 
 /// Weights to sample from, and where they come from.
 struct SamplingWeights {
-  NamedTensors tensors;           ///< under the parameters' names
+  NamedTensors tensors;           ///< one for each name of a parameter
   std::string file;               ///< file that was read
   std::string kind;               ///< "model" or "ema"; empty: the file does not say
   std::string definition_sha256;  ///< definition of their training; empty: the file does not say
-  std::string step;               ///< after how many; empty: the file does not say
+  std::string step;               ///< number of steps taken; empty: the file does not say
 };
 
 /// Weights from a file under the peers' names, a checkpoint, or the folder of a run (its weights,

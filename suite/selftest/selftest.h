@@ -71,7 +71,7 @@ struct RecordedTrial {
 struct RealTrial {
   std::string name;  ///< name of its folder
   Fault fault;
-  std::string judge;  ///< as in Trial
+  std::string judge;  ///< means what it does in Trial
 };
 
 /// The trials of a self-test, and the rules by which they are judged.
@@ -80,7 +80,7 @@ struct SelfTestTrials {
   std::vector<RecordedTrial> recorded;
   RunOptions run;  ///< options of every real run but for its folder
   std::vector<RealTrial> real;
-  reports::StochasticOptions judging;  ///< as in a comparison of the user's
+  reports::StochasticOptions judging;  ///< rules of a comparison of the user's
 };
 
 /// Returns what `noisemark selftest` does: slow-downs of 5 and 10 %, a leak of 16 MiB, a loss 1 %

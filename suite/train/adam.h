@@ -28,7 +28,7 @@ void clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm,
 /// The learning rate of another batch than the one that it was chosen for.
 struct RateScale {
   double factor = 1;
-  int64_t warmup_steps = 0;  ///< from 1 to the factor
+  int64_t warmup_steps = 0;  ///< steps in which it rises from 1 to the factor
 };
 
 /// Returns the scale by the definition's rule.
@@ -77,7 +77,7 @@ class Adam {
   OptimizerConfig config_;
   RateScale scale_;
   std::optional<Pieces> own_;
-  std::vector<std::string> names_;  // of the weights that are updated
+  std::vector<std::string> names_;  // names of the weights that are updated
   /// Undefined while the rate is the same in every step.
   [[nodiscard]] const at::Tensor& rate_on_device();
 

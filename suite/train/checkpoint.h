@@ -14,7 +14,8 @@ namespace noisemark::suite {
 struct TrainingProgress {
   reports::Samples samples;
   std::vector<reports::Evaluation> evaluations;
-  double elapsed_s = 0;             ///< since data was first touched, over all sessions of the run
+  double elapsed_s = 0;             ///< time from the first touch of data on, over all sessions of
+                                    ///< the run
   std::string init_weights_sha256;  ///< hash of the weights that the first session began with
   Division division;  ///< division of a pipeline; a resumed one keeps it, for its last bits
 };

@@ -40,7 +40,7 @@ std::string fault_words(const Fault& fault) {
 namespace {
 
 constexpr int64_t kActivationDimensions = 4;  // [N, C, H, W]
-constexpr double kLargestCode = 3;            // of 2 bits
+constexpr double kLargestCode = 3;            // largest code of 2 bits
 
 at::Tensor drawn_again(const at::Tensor& mask, double keep_frac) {
   return at::bernoulli(at::full_like(mask, keep_frac)).div_(keep_frac);

@@ -17,7 +17,8 @@ namespace noisemark::suite {
 /// are handed one as a value and break themselves by it; the default breaks nothing. No option, key
 /// or variable of the command line leads here.
 struct Fault {
-  int64_t leaked_bytes = 0;           ///< allocated in every forward pass, held with the trainer
+  int64_t leaked_bytes = 0;           ///< bytes that every forward pass allocates, and the trainer
+                                      ///< holds
   std::optional<double> loss_factor;  ///< times every training loss, and so its gradients
   int64_t lost_bytes = 0;             ///< bytes of a weight that the walk of its owner does not see
   std::optional<int64_t> halved_from = std::nullopt;  ///< from this step on batches have half of

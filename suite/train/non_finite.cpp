@@ -82,8 +82,8 @@ bool value_finite(const c10::IValue& value) {
   return true;
 }
 
-/// Empty where it cannot be found out, such as for want of memory: what a callback throws, LibTorch
-/// prints.
+/// Returns nothing where it cannot be found out, such as for want of memory: what a callback
+/// throws, LibTorch prints.
 std::optional<bool> values_finite(std::span<const c10::IValue> values) {
   const at::DisableRecordFunctionGuard unseen;
   const at::NoGradGuard no_grad;

@@ -62,9 +62,9 @@ struct Skip {
 /// One pass by all parts.
 struct Trace {
   std::vector<double> part_s;  ///< forward and backward
-  std::vector<Layout> hidden;  ///< after each part
+  std::vector<Layout> hidden;  ///< layout after each part
   Layout time;
-  std::vector<Skip> skips;  ///< in the order in which they were put on the stack
+  std::vector<Skip> skips;  ///< skips in the order in which they were put on the stack
 };
 
 at::Tensor leaf(const at::Tensor& value) {
@@ -314,8 +314,8 @@ void require_pipeline(int64_t micro_batches, const Definition& definition,
 struct Pipeline::State {
   /// A forward pass leaves this for its backward pass.
   struct Open {
-    std::vector<at::Tensor> leaves;      ///< by incoming crossing
-    torch::autograd::edge_list results;  ///< by outgoing crossing
+    std::vector<at::Tensor> leaves;      ///< one for each incoming crossing
+    torch::autograd::edge_list results;  ///< one for each outgoing crossing
   };
 
   std::shared_ptr<Group> group;
@@ -328,7 +328,7 @@ struct Pipeline::State {
   std::vector<size_t> incoming;  ///< numbers of crossings
   std::vector<size_t> outgoing;
   Messages messages;
-  std::vector<std::optional<Open>> open;  ///< by micro-batch
+  std::vector<std::optional<Open>> open;  ///< one for each micro-batch
   at::Tensor seeded;                      ///< the generator at the beginning of the step
   int64_t state_bytes = 0;
   int64_t input_bytes = 0;  ///< bytes of a micro-batch

@@ -20,9 +20,9 @@ namespace noisemark::suite {
 /// The order of a stage's work.
 enum class PipelineSchedule {
   kGpipe,  ///< all forward passes, then all backward passes (Huang et al. 2019, GPipe)
-  k1F1B,   ///< as soon as it can a backward pass after each forward pass, so that a stage holds the
-           ///< tensors of at most as many micro-batches as there are stages (PipeDream-Flush,
-           ///< Narayanan et al. 2021)
+  k1F1B,   ///< runs a backward pass after each forward pass as soon as it can, so that a stage
+           ///< holds the tensors of at most as many micro-batches as there are stages
+           ///< (PipeDream-Flush, Narayanan et al. 2021)
 };
 
 /// The words of --pipeline; the first is for no pipeline.
@@ -50,7 +50,7 @@ struct StagePass {
 /// The division of a network among stages. Gradients that several stages give to one tensor are
 /// summed stage by stage, so that another division may change last bits.
 struct Division {
-  std::vector<double> part_s;  ///< measured, forward and backward, of a micro-batch
+  std::vector<double> part_s;  ///< time of a micro-batch, forward and backward, as it was measured
   std::vector<size_t> firsts;  ///< the first part of every stage; empty: not divided yet
 };
 
@@ -61,7 +61,7 @@ struct Division {
 
 struct PipelineOptions {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
-  int64_t micro_batches = 0;  ///< into which the batch of a step is divided; 0: no pipeline
+  int64_t micro_batches = 0;  ///< number into which the batch of a step is divided; 0: no pipeline
   bool draws_masks = false;   ///< the network has dropout
   /// The first of the trainings that share it divides; null: each one by itself.
   std::shared_ptr<Division> division;

@@ -68,7 +68,7 @@ struct TrainerOptions {
 struct StepRecord {
   int64_t step = 0;
   double loss = 0;  ///< mean over micro-batches and ranks; not finite: scaling skipped the step
-  std::optional<double> grad_norm;  ///< before clipping
+  std::optional<double> grad_norm;  ///< norm before clipping
 };
 
 /// One model in training: owns the optimizer, the average and the loader, and knows nothing of
@@ -117,9 +117,9 @@ class Trainer {
   [[nodiscard]] Denoiser& model() { return *model_; }
   /// The samples of the step that goes on.
   [[nodiscard]] const Batch& batch() const { return batch_; }
-  /// Null without a group.
+  /// Is null without a group.
   [[nodiscard]] const GradientReducer* reducer() const { return reducer_.get(); }
-  /// Null without a pipeline.
+  /// Is null without a pipeline.
   [[nodiscard]] const Pipeline* pipeline() const { return pipeline_.get(); }
   /// Bytes that a step exchanges with other ranks, by formula.
   [[nodiscard]] int64_t exchanged_bytes() const;
@@ -168,7 +168,7 @@ class Trainer {
     at::Tensor images, timesteps, noise;
     std::vector<at::Tensor> losses;  ///< losses of the micro-batches
     at::Tensor norm;                 ///< norm of the gradients; undefined unless they are clipped
-    at::Tensor bad;                  ///< not 0: nothing was updated
+    at::Tensor bad;                  ///< is not 0 where nothing was updated
     int64_t warm_ups = 0;
     bool captured = false;
   };
@@ -232,16 +232,17 @@ class Trainer {
   Ema ema_;
   std::optional<LossScaler> scaler_;
   std::unique_ptr<Loader> loader_;
-  std::unique_ptr<GradientReducer> reducer_;  ///< in a group
+  std::unique_ptr<GradientReducer> reducer_;  ///< is null outside a group
   int64_t next_step_ = 0;
   Batch batch_;
   MicroBatch micro_;
   Recorded recorded_;
-  int64_t issued_steps_ = 0;        // by the host
-  int64_t repeated_steps_ = 0;      // by the device
-  std::vector<at::Tensor> losses_;  // of the step's micro-batches
-  std::vector<at::Tensor> roots_;   // in a pipeline, of those whose backward pass is to come
-  std::vector<at::Tensor> leaked_;  // by options_.fault; nobody's, so not among what is owned
+  int64_t issued_steps_ = 0;        // number that the host issued
+  int64_t repeated_steps_ = 0;      // number that the device repeated
+  std::vector<at::Tensor> losses_;  // losses of the step's micro-batches
+  std::vector<at::Tensor> roots_;   // losses, in a pipeline, whose backward pass is to come
+  std::vector<at::Tensor> leaked_;  // tensors that options_.fault leaks; nobody's, so not among
+                                    // what is owned
 };
 
 }  // namespace noisemark::suite

@@ -91,7 +91,7 @@ def rank_correlation(x: list[float], y: list[float]) -> float:
 def judged(what: str, levels: tuple[int, ...], values: list[float]) -> tuple[str, bool]:
     """A row of the table, and whether the distances fall with the levels as they have to."""
     correlation = rank_correlation(list(levels), values)
-    passed = correlation <= BOUND + 1e-9  # of a fraction of small integers: rounding alone
+    passed = correlation <= BOUND + 1e-9  # only rounding of a fraction of small integers
     cells = " | ".join(f"{level}: {value:.3g}" for level, value in zip(levels, values))
     return f"| {what} | {cells} | rank correlation {correlation:+.2f} | {'pass' if passed else 'FAIL'} |", passed
 

@@ -31,7 +31,7 @@ using DrawSubset =
 struct ResamplingOptions {
   int64_t replicates = 0;
   uint64_t seed = 0;
-  std::function<void(int64_t done)> progress;  ///< before each replicate; may be empty
+  std::function<void(int64_t done)> progress;  ///< is called before each replicate; may be empty
 };
 
 /// Returns what `distance` says of each replicate of `features` [N, d]: N rows drawn with

@@ -34,7 +34,8 @@ constexpr double kAsymmetry = 1e-6;
 // It admits all that float32 can hold. A distance takes fourth and sixth powers of its features,
 // and those of larger ones leave the numbers of float64.
 constexpr double kLargest = 1e40;
-constexpr double kNegative = 1e-5;  // of the largest value: float32 at some thousand dimensions
+constexpr double kNegative = 1e-5;  // part of the largest value: float32 at some thousand
+                                    // dimensions
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
 at::TensorOptions doubles_on(at::Device device) {
@@ -201,7 +202,7 @@ namespace {
 // makes the matrix and of the solver. tests/suite/quality/distance/frechet_test.cpp holds it
 // against exact spectra.
 constexpr double kEigenvalueError = 8 * kEpsilon;
-constexpr double kAcceptedError = 1e-7;  // of the traces
+constexpr double kAcceptedError = 1e-7;  // part of the traces
 
 double number(const at::Tensor& scalar) {
   return scalar.item<double>();

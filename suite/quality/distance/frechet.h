@@ -67,7 +67,7 @@ void require_finite_features(const at::Tensor& features, const std::string& wher
 ///   |m1 - m2|^2 + Tr S1 + Tr S2 - 2 Tr (S1 S2)^(1/2),
 /// which is FID where the features are those of the 2015 Inception network.
 struct FrechetDistance {
-  double value = 0;         ///< at least 0: rounding below is cut off
+  double value = 0;         ///< is at least 0: rounding below is cut off
   double mean_term = 0;     ///< |m1 - m2|^2
   double trace_term = 0;    ///< Tr S1 + Tr S2
   double cross_term = 0;    ///< Tr (S1 S2)^(1/2)

@@ -19,7 +19,7 @@ struct KernelDistanceOptions {
 };
 
 struct KernelDistance {
-  double mean = 0;                ///< over the subsets; unbiased, so it may be below 0
+  double mean = 0;                ///< mean over the subsets; it is unbiased, and may be below 0
   double standard_deviation = 0;  ///< over the subsets, divided by their number (torch-fidelity)
   /// The error of `mean`, as an estimate of the distance between the distributions; see
   /// kernel_distance().
@@ -62,8 +62,8 @@ struct PrecisionRecall {
                                                int64_t neighbours = 3);
 
 struct InceptionScore {
-  double mean = 0;                ///< over the splits, at least 1
-  double standard_deviation = 0;  ///< over the splits, divided by their number
+  double mean = 0;                ///< mean over the splits, at least 1
+  double standard_deviation = 0;  ///< deviation over the splits, divided by their number
   int64_t splits = 0;
 };
 
@@ -81,7 +81,7 @@ struct InceptionScore {
 
 /// Generated samples against the mixture itself.
 struct MixtureDistance {
-  FrechetDistance frechet;  ///< in the space of the values themselves: not FID
+  FrechetDistance frechet;  ///< distance in the space of the values themselves, which is not FID
   int64_t samples = 0;
   /// A set of N perfect samples has a distance above 0 too, since its moments are estimates: the
   /// mean over `floor_sets` sets of N draws of the mixture, and the largest of them.

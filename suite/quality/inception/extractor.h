@@ -19,9 +19,9 @@ namespace noisemark::suite::inception {
 /// A place where features are taken, from the input to the output. The first three are maps,
 /// averaged over their pixels.
 enum class Tap {
-  k64,      ///< after the first max pooling
-  k192,     ///< after the second
-  k768,     ///< before the place of the auxiliary classifier
+  k64,      ///< is taken after the first max pooling
+  k192,     ///< is taken after the second
+  k768,     ///< is taken before the place of the auxiliary classifier
   k2048,    ///< the last average pooling: what FID and KID are defined on
   kLogits,  ///< [1008], without the linear layer's bias, as torch-fidelity takes the Inception
             ///< score

@@ -31,7 +31,8 @@ struct Convolution {
   int64_t kernel_height = 1;
   int64_t kernel_width = 1;
   int64_t stride = 1;
-  bool padded = true;  ///< by (kernel - 1) / 2 zeros on each side, so that stride 1 keeps the size
+  bool padded = true;  ///< adds (kernel - 1) / 2 zeros on each side, so that stride 1 keeps the
+                       ///< size
 };
 
 inline constexpr std::array<Convolution, 94> kConvolutions{{

@@ -45,7 +45,7 @@ class EventLog {
              const reports::EventMetadata& metadata = {});
 
   std::optional<reports::EventWriter> writer_;
-  std::string pass_;  // in progress
+  std::string pass_;  // the pass in progress
   bool in_init_ = false;
 };
 

@@ -164,7 +164,7 @@ FreshFolder::FreshFolder(const fs::path& parent, const std::string& label) {
 
 FreshFolder::~FreshFolder() {
   std::error_code ignored;
-  fs::remove(path_, ignored);  // only where it is empty
+  fs::remove(path_, ignored);  // removes it only where it is empty
 }
 
 namespace {

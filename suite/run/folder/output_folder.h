@@ -38,7 +38,7 @@ inline constexpr std::array<const char*, 12> kRunFiles = {"plots",
 /// completed by the next run.
 struct OutputFolder {
   std::filesystem::path path;        ///< while the run goes on
-  std::filesystem::path final_path;  ///< once its result is written
+  std::filesystem::path final_path;  ///< path after its result is written
 
   [[nodiscard]] std::string checkpoint() const {
     return (path / "checkpoint.safetensors").string();

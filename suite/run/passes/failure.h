@@ -67,7 +67,7 @@ struct Failure {
   ExitCode code = ExitCode::kInternal;
   std::string status;   ///< status in a result: "out of memory", "cannot write" ...
   std::string reason;   ///< the cause, without LibTorch's backtrace
-  std::string message;  ///< for standard error: the reason, and where it needs one the status
+  std::string message;  ///< text for standard error: the reason, and where it needs one the status
 };
 
 [[nodiscard]] Failure failure_of(const std::exception& error);

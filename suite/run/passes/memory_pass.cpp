@@ -43,7 +43,7 @@ void train_watched(Trainer& trainer, MemoryProbe& probe, int64_t steps, const Pa
   }
 }
 
-/// Empty unless the fault asks for it.
+/// Returns nothing unless the fault asks for it.
 std::optional<ShortCount> short_count(const SessionOptions& options, const Trainer& trainer) {
   memopt::AllocationSource* source = memopt::find_allocation_source(options.spec.device);
   if (options.fault.lost_bytes == 0 || source == nullptr) return std::nullopt;
@@ -84,7 +84,8 @@ struct Peak {
 class Peaks {
  public:
   Peaks(const SessionOptions& options, const PassWatch& watch) : options_(options), watch_(watch) {
-    options_.spec.definition.measure.memory_steps = 1;  // after those until the mode is steady
+    options_.spec.definition.measure.memory_steps = 1;  // this one comes after those until the mode
+                                                        // is steady
   }
 
   [[nodiscard]] int64_t accumulation() const { return options_.spec.definition.train.accumulation; }

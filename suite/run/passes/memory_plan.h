@@ -13,14 +13,14 @@ namespace noisemark::suite {
 
 /// The planner's answer for a benchmark's recorded step.
 struct MemoryPlan {
-  std::string id;       ///< with its scale
-  std::string variant;  ///< as variant_label()
+  std::string id;       ///< id with its scale
+  std::string variant;  ///< label that variant_label() gives
   memopt::Budget budget;
   std::shared_ptr<const memopt::Planner> planner;
-  std::optional<memopt::BudgetAnswer> answer;  ///< empty: the budget cannot be met
+  std::optional<memopt::BudgetAnswer> answer;  ///< is empty where the budget cannot be met
   double recorded_step_s = 0;  ///< the shorter of the recorded ones, which keep everything
   double planning_s = 0;
-  double codec_measuring_s = 0;          ///< before planning, which it is no part of
+  double codec_measuring_s = 0;          ///< time before planning, which it is no part of
   std::optional<double> measured_error;  ///< error of the gradient, if the budget allows one
   int probed_passes = 0;                 ///< backward passes that measured such errors
 };

@@ -243,7 +243,7 @@ reports::StepBytes step_bytes(const reports::MemorySection& memory) {
 }
 
 int64_t encoded_at_forward_end(const reports::MemorySection& memory) {
-  int64_t most = 0;  // over micro-batches
+  int64_t most = 0;  // highest over micro-batches
   for (const reports::MemorySnapshot& snapshot : memory.boundaries) {
     const auto encoded = snapshot.by_category.find("encoded");
     if (encoded == snapshot.by_category.end() || !snapshot.at.starts_with("forward_end")) continue;

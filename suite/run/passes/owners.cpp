@@ -105,7 +105,7 @@ void name_owners_when_full(const Trainer& trainer, const std::function<void()>& 
 
 namespace {
 
-/// Null also in a program that does not follow the CPU's allocations.
+/// Returns null in a program that does not follow the CPU's allocations too.
 memopt::AllocationSource* source_of(c10::Device device) {
   try {
     return memopt::find_allocation_source(device);

@@ -57,9 +57,9 @@ class BuildMemory final : public BuildObserver, private memopt::AllocationListen
   void on_release(const memopt::Block& block) noexcept override;
   [[nodiscard]] int64_t& bytes_of_part() { return bytes_[static_cast<size_t>(part_)]; }
 
-  memopt::AllocationSource* source_;  ///< null where there is none
+  memopt::AllocationSource* source_;  ///< is null where there is none
   std::thread::id thread_;
-  int exceptions_;  ///< on their way when this was made
+  int exceptions_;  ///< number on their way when this was made
   memopt::Owner part_ = memopt::Owner::kWeights;
   int64_t before_bytes_ = 0;
   std::array<int64_t, memopt::kOwnerCount> bytes_{};

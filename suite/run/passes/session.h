@@ -50,7 +50,7 @@ class DeterministicScope {
 /// A definition brought to life: model, data, process, optimizer, mode. Every pass makes its own,
 /// from the same seed, so that passes do not disturb each other.
 struct Session {
-  std::unique_ptr<memopt::Mode> mode;  ///< before the trainer, which refers to it
+  std::unique_ptr<memopt::Mode> mode;  ///< stands before the trainer, which refers to it
   std::unique_ptr<Trainer> trainer;
 };
 

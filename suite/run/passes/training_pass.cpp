@@ -347,11 +347,11 @@ class Pass {
   Session session_;
   Trainer& trainer_;
   PhaseTimer timer_;
-  std::optional<RankWatch> rank_;  // in a group
+  std::optional<RankWatch> rank_;  // is empty outside a group
   TrainingOutcome outcome_;
-  std::optional<DeviceMemoryWatch> device_memory_;  // of the pass, once it has begun
+  std::optional<DeviceMemoryWatch> device_memory_;  // is empty before the pass begins
   Clock::time_point start_{};
-  Clock::time_point noted_ = Clock::now();  // when the machine's state was last asked for
+  Clock::time_point noted_ = Clock::now();  // time at which the machine's state was last asked for
   double elapsed_before_s_ = 0;
 };
 

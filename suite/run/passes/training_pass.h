@@ -19,13 +19,13 @@ namespace noisemark::suite {
 
 struct TrainingPassOptions {
   SessionOptions session;
-  std::string checkpoint_path;   ///< empty: none
+  std::string checkpoint_path;   ///< is empty for none
   int64_t checkpoint_every = 0;  ///< steps; 0: never
   bool resume = false;           ///< start from checkpoint_path where it exists
   CheckpointKey checkpoint_key;
   std::string weights_path;    ///< file for the trained weights; empty: none
   std::string average_path;    ///< file for their average, if there is one; empty: none
-  EventLog* events = nullptr;  ///< not owned; told of the run and of evaluations
+  EventLog* events = nullptr;  ///< is told of the run and of evaluations; others own it
 };
 
 struct TrainingOutcome {
@@ -36,13 +36,13 @@ struct TrainingOutcome {
   reports::TrainingMemory memory;
   std::string
       noise_sha256;   ///< the checksum of the noise of one rank's first step; empty without ranks
-  Traffic exchanged;  ///< by one rank in its last step
+  Traffic exchanged;  ///< sums of one rank in its last step
   int64_t expected_bytes = 0;           ///< bytes of that, by formula
   std::vector<Pipeline::Stage> stages;  ///< the stages of a pipeline
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
-  std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it
-  std::optional<double> loss_scale;      ///< after the last step; empty without it
+  std::optional<int64_t> skipped_steps;  ///< number that loss scaling skipped; empty without it
+  std::optional<double> loss_scale;      ///< scale after the last step; empty without it
   memopt::PlannedModeReport mode;        ///< report of the memory mode, since a resumption
   bool interrupted = false;
   /// The interrupt cut off an evaluation, which is none of the evaluations; a resumed run makes it.
@@ -65,15 +65,15 @@ struct TrainingOutcome {
                                             const PassWatch& watch);
 
 struct SamplingPassOptions {
-  SampleConfig sample;       ///< in force
-  uint64_t seed = 0;         ///< in force
+  SampleConfig sample;       ///< settings in force
+  uint64_t seed = 0;         ///< seed in force
   RunSpec spec;              ///< its definition is as it was loaded, and its mode plays no part
   std::string weights;       ///< source for read_sampling_weights()
   std::string kind;          ///< "model", "ema", or empty: what the definition evaluates
   at::Tensor initial_noise;  ///< [N, C, H, W] on the CPU, undefined: drawn by `seed`
   std::string noise_file;    ///< file that `initial_noise` was read from; empty: drawn
   int64_t batch = 16;
-  std::filesystem::path out;     ///< made ready by prepare_sampling_folder()
+  std::filesystem::path out;     ///< folder that prepare_sampling_folder() made ready
   std::shared_ptr<Group> group;  ///< ranks that draw the samples together; empty: this process
   PatchOptions patches;          ///< options for several ranks
 };

@@ -26,11 +26,11 @@ namespace {
 
 // A signal handler can reach nothing but globals, and share nothing but lock-free atomics.
 static_assert(std::atomic<int>::is_always_lock_free);
-std::atomic<int> direct = 0;       // from a terminal, a person, a batch system
-std::atomic<int> passed_on = 0;    // by the parent, which was sent them too or alone
+std::atomic<int> direct = 0;       // signals from a terminal, a person, a batch system
+std::atomic<int> passed_on = 0;    // signals from the parent, which was sent them too or alone
 std::atomic<int> warned = 0;       // 1: by a signal that may be repeated
 std::atomic<pid_t> child_now = 0;  // 0: none
-std::atomic<int> forwarded = 0;    // to child_now
+std::atomic<int> forwarded = 0;    // signals to child_now
 std::atomic<int> latest = SIGINT;
 
 /// A signal that reached this process in both ways is one request.

@@ -55,7 +55,7 @@ using OptionMember = std::variant<bool*, std::string*, std::vector<std::string>*
 
 struct Option {
   uint32_t commands = 0;           ///< bits of those that take it
-  std::string_view name;           ///< without the dashes
+  std::string_view name;           ///< name without the dashes
   std::string_view value;          ///< its value in the help, "DIR"; empty: a switch
   std::string_view help;           ///< a noun phrase or a sentence, without the default
   std::string_view fallback = {};  ///< the default in words, where the member does not say it
@@ -120,14 +120,14 @@ struct RunOptions {
   std::string device;                  ///< "cuda" where there is one, else "cpu"
   std::optional<uint64_t> seed;        ///< the definition's
   int64_t seeds = 1;                   ///< number of runs, with `seed` and the numbers after it
-  std::optional<int64_t> looks;        ///< at the quality over seeds: reports' default
+  std::optional<int64_t> looks;        ///< looks at the quality over seeds: reports' default
   std::optional<int64_t> threads;      ///< LibTorch's own choice, divided among the ranks
   int64_t ranks = 1;                   ///< processes that train together
   std::string reduce;                  ///< gradient exchange among ranks: "exact"
   bool shard_optimizer = false;        ///< each keeps a share of optimizer and average
   std::string pipeline = "none";       ///< schedule by which ranks are stages of the network
   std::optional<int64_t> micro_batches;     ///< number in a pipeline: at most four for each stage
-  double timeout_s = 30;                    ///< until all ranks end after one is lost
+  double timeout_s = 30;                    ///< time until all ranks end after one is lost
   int64_t loader_threads = 1;               ///< threads that make batches ahead of time
   std::string data;                         ///< folder of the pictures
   std::string out;                          ///< a new folder in out_parent

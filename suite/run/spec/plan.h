@@ -16,7 +16,7 @@ namespace noisemark::suite {
 /// One run of a benchmark, checked.
 struct PlannedRun {
   RunSpec spec;       ///< its definition's seed is the definition's own
-  uint64_t seed = 0;  ///< in force: --seed, or the definition's
+  uint64_t seed = 0;  ///< the seed in force: --seed, or the definition's
   std::string id;     ///< with its scale: "gmm16@cpu"
   std::string given;  ///< argument for a process of its own: a benchmark or a definition file
   int64_t seeds = 1;  ///< seeds that its benchmark is trained with
@@ -40,7 +40,7 @@ void require_benchmark(const std::string& command, const std::string& id);
 
 /// A part of several runs.
 struct Shard {
-  int64_t number = 1;  ///< from 1
+  int64_t number = 1;  ///< begins at 1
   int64_t of = 1;
 };
 

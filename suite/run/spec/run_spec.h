@@ -44,12 +44,12 @@ struct BaselineSpec {
 /// The training and how it is executed: everything that may change a number, resolved once where
 /// the command line or a file is read.
 struct RunSpec {
-  Definition definition;  ///< as locked or overridden
+  Definition definition;  ///< is locked or overridden
   ModeSpec mode;
   BaselineSpec baseline;
   Precision precision;
   c10::Device device = c10::kCPU;
-  int64_t threads = 0;  ///< in force
+  int64_t threads = 0;  ///< number in force
   int64_t ranks = 1;
   std::string reduction;         ///< to which type ranks round gradients, "bf16"; empty: to none
   bool shard_optimizer = false;  ///< each rank keeps a share of optimizer and average
