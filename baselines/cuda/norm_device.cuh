@@ -110,7 +110,7 @@ struct Grid {
         lane(static_cast<int>(threadIdx.x) % lanes),
         row(static_cast<int>(threadIdx.x) / lanes) {}
 
-  /// Left over where the lanes do not divide the threads.
+  /// Some threads are left over where the lanes do not divide their number.
   __device__ bool idle() const { return row >= rows; }
 };
 

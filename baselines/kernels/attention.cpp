@@ -1,4 +1,5 @@
-// Compiled once per instruction set: the flags and the namespace NOISEMARK_LEVEL come from CMake.
+// This file is compiled once per instruction set: the flags and the namespace NOISEMARK_LEVEL come
+// from CMake.
 #include "baselines/kernels/attention.h"
 
 #include "baselines/kernels/math.h"

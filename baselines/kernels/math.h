@@ -42,7 +42,7 @@ NOISEMARK_INLINE float exp_of(float x) {
   constexpr float kLn2High = 0.693359375f;  // 10 bits, so that n * kLn2High is exact
   constexpr float kLn2Low = -2.12194440e-4f;
   constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  // Clamped as integers: compilers turn two float comparisons into branches, and those into
+  // Clamps as integers, since compilers turn two float comparisons into branches, and those into
   // several divisions in the caller.
   const uint32_t size = as_bits(x) & 0x7fffffff;
   const uint32_t limit = as_bits(87.0f);

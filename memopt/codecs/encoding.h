@@ -29,7 +29,7 @@ class AsyncAnswer final : public DeviceAnswer {
   State read();
 
   std::mutex mutex_;
-  at::Tensor answer_;  ///< pinned; undefined once it was read
+  at::Tensor answer_;  ///< is pinned; undefined once it was read
   c10::Event arrived_;
   State state_ = State::kPending;
 };

@@ -151,7 +151,7 @@ at::Tensor host_view(const at::Tensor& part, at::ScalarType type) {
 /// One encoding's copy on the device, from prefetch() to decode(). A second decode() makes another.
 struct PinnedOffload::Returning {
   std::mutex mutex;
-  at::Tensor tensor;  ///< undefined when no copy is under way
+  at::Tensor tensor;  ///< is undefined when no copy is under way
   c10::Stream compute;
   std::shared_ptr<EventPool> events;
   std::unique_ptr<PooledEvent> arrived;  ///< event behind the copy under way, or null
@@ -160,7 +160,7 @@ struct PinnedOffload::Returning {
       : compute(current_stream(device)), events(std::move(pool)) {}
   ~Returning() {
     if (!tensor.defined()) return;
-    // Prefetched and never asked for: its memory goes back to `compute`, behind the copy.
+    // It was prefetched and never asked for: its memory goes back to `compute`, behind the copy.
     try {
       arrived->get().block(compute);
     } catch (const c10::Error& error) {

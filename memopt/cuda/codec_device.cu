@@ -1,4 +1,5 @@
-// Compiled without contraction to fma, as the CPU's kernels are: both give the same bits.
+// This file is compiled without contraction to fma, as the CPU's kernels are: both give the same
+// bits.
 #include "memopt/codecs/codec_device.h"
 
 #include <c10/cuda/CUDAException.h>

@@ -1,4 +1,5 @@
-// Compiled without contraction: what ATen contracts to fma is written as fma, and nothing else is.
+// This file is compiled without contraction: what ATen contracts to fma is written as fma, and
+// nothing else is.
 #include "memopt/treatment/kernels/norm_chain.h"
 
 #include <c10/cuda/CUDAException.h>

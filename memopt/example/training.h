@@ -20,7 +20,7 @@ struct TrainingOptions {
 struct Outcome {
   std::vector<at::Tensor> losses;   ///< one for each step
   std::vector<at::Tensor> weights;  ///< weights after the last step, running statistics included
-  bool lossless = false;            ///< stated by the mode
+  bool lossless = false;            ///< the mode states it
   int64_t saved_bytes = 0;          ///< bytes held for backward when forward returns
   int64_t peak_saved_bytes = 0;     ///< the most that was held for backward during the step
   int64_t peak_bytes = 0;           ///< the most of everything, weights included

@@ -86,7 +86,7 @@ struct PlanEstimate {
                                       ///< device's allocations could not be followed
   int64_t saved_bytes = 0;            ///< bytes held when forward returns
   int64_t peak_saved_bytes = 0;
-  int64_t cost_ns = 0;  ///< added to a step: what is recomputed, encoded and decoded
+  int64_t cost_ns = 0;  ///< time that a step is longer: what is recomputed, encoded and decoded
 };
 
 /// A mode that watches forward passes until two are alike, makes a plan from a policy, compares

@@ -12,8 +12,8 @@ struct Choice {
   int64_t held_bytes = 0;    ///< from the end of the block's forward to the start of its backward
   int64_t window_bytes = 0;  ///< the most that is live at once while the block's own forward or
                              ///< backward runs, beyond what earlier blocks hold
-  double cost_ns = 0;        ///< added to a step
-  double error_squared = 0;  ///< added to the squared relative error of the gradient
+  double cost_ns = 0;        ///< time that a step is longer
+  double error_squared = 0;  ///< part of the squared relative error of the gradient
 };
 
 /// A contiguous part of the forward pass whose backward is contiguous too. At least one choice.

@@ -83,7 +83,7 @@ class FreeableSearch {
   [[nodiscard]] size_t until(size_t slot) const {
     if (asked_[slot] == kNoInstant) return kNoInstant;
     const auto asked_by_then = static_cast<int64_t>(node_end(slot) - graph_.slots.size());
-    return graph_.slots[slot].gone_at_unpack > asked_by_then ? kNoInstant : done(slot);  // retained
+    return graph_.slots[slot].gone_at_unpack > asked_by_then ? kNoInstant : done(slot);
   }
 
   /// The first moment at which the node that asked for the slot is done with it.

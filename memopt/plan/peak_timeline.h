@@ -25,7 +25,8 @@ using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue
 struct MemoryLevel {
   int64_t saved = 0;  ///< bytes for backward: kept, encoded, recomputed, and what is dropped, as
                       ///< long as the forward pass itself still uses it
-  int64_t live = 0;   ///< saved, the results that the forward pass still uses, and scratch
+  int64_t live = 0;   ///< bytes of what is saved, the results that the forward pass still uses, and
+                      ///< scratch
 };
 
 /// A tensor is saved, or backward asks for one.

@@ -41,7 +41,7 @@ struct PlanPoint {
   int64_t peak_bytes = 0;
   int64_t peak_saved_bytes = 0;
   int64_t saved_bytes = 0;  ///< at the end of forward
-  int64_t cost_ns = 0;      ///< added to a step
+  int64_t cost_ns = 0;      ///< time that a step is longer
   double error = 0;         ///< expected error of the gradient
 
   [[nodiscard]] int64_t of(BudgetTarget target) const {

@@ -140,7 +140,8 @@ class HistoryReader {
   CallWatch calls_;
   std::map<Place, ValueId> model_;
   std::unordered_map<const torch::autograd::Node*, Known> known_;
-  std::vector<torch::autograd::Node*> unread_;  ///< appended to nodes_, inputs not yet read
+  std::vector<torch::autograd::Node*> unread_;  ///< the end of nodes_, whose inputs are not yet
+                                                ///< read
   std::vector<RecordedNode> nodes_;
 };
 

@@ -56,7 +56,7 @@ struct OpenFrame final : at::ObserverContext {
   std::optional<c10::OperatorHandle> handle;
   bool writable = true;  ///< all arguments could be written down
   DeviceClock::Mark began = 0;
-  std::vector<SlotId> slots;  ///< saved while it ran
+  std::vector<SlotId> slots;  ///< slots saved while it ran
   int64_t high_bytes = 0;     ///< the most that were live while it ran
 };
 

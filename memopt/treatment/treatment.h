@@ -62,7 +62,8 @@ struct ValueTreatment {
   SlotId supplied_by = kNone;  ///< kHeld, kEncoded, kSliced: the slot that brings it
   bool light = false;          ///< kMadeAgain, under Policy::light: where an operator that is not
                                ///< cheap is called again, it is made for that call alone
-  int32_t reads = 0;           ///< expected in one backward pass, by recipes and by slots
+  int32_t reads = 0;           ///< reads that one backward pass is expected to make, by recipes and
+                               ///< by slots
   bool rounded = false;        ///< it is rounded: a codec rounds it, or something it is made from
 };
 
@@ -75,7 +76,8 @@ struct SlotTreatment {
 
 /// Codecs to find out about in a pass that verifies, whatever the plan does with the value.
 struct CodecTrial {
-  std::vector<std::shared_ptr<const Codec>> codecs;  ///< lossless; of one name fewer bits first
+  std::vector<std::shared_ptr<const Codec>> codecs;  ///< lossless codecs; of one name those of
+                                                     ///< fewer bits come first
   bool whole = false;  ///< they are given all of the memory that the value lies in
 };
 
@@ -110,7 +112,7 @@ struct TreatmentPlan {
 
 /// The figures of a plan, for reports; bytes count storages once and leave the model's out.
 struct PlanSummary {
-  int64_t recorded_bytes = 0;  ///< saved without a plan
+  int64_t recorded_bytes = 0;  ///< bytes saved without a plan
   int64_t held_bytes = 0;      ///< bytes kept as saved, and slices
   int64_t encoded_from_bytes = 0;
   int64_t dropped_bytes = 0;

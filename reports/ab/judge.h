@@ -39,7 +39,7 @@ struct LossFinding {
 [[nodiscard]] int64_t fewest_ab_pairs(double alpha = kAlpha);
 
 struct AbOptions {
-  double alpha = kAlpha;      ///< shared equally by the two looks
+  double alpha = kAlpha;      ///< both looks have half of it
   int64_t resamples = 10000;  ///< bootstrap resamples
   uint64_t seed = 0;
   std::optional<double> noise_floor_frac;  ///< replaces the record's

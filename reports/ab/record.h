@@ -54,15 +54,15 @@ struct AbPair {
   std::string clock_reasons;   ///< GPU's throttle reasons after the last turn; empty: not read
 };
 
-/// Fixed before the first step that counts.
+/// It is fixed before the first step that counts.
 struct AbPlan {
   int64_t pairs = 0;         ///< pairs of the first look; as many again when it is inconclusive
   int64_t warmup_steps = 0;  ///< steps of the turn that does not count
   int64_t turn_steps = 0;
   int64_t blocks = 0;           ///< blocks of a pair
   double seconds = 0;           ///< planned time of the first look
-  double slow_down_frac = 0;    ///< put into every step of B, as a control
-  double noise_floor_frac = 0;  ///< calibrated; 0: not calibrated
+  double slow_down_frac = 0;    ///< control, put into every step of B
+  double noise_floor_frac = 0;  ///< floor that was calibrated; 0: none was
   double turn_s = 0.2;          ///< longest planned time of a turn
 };
 

@@ -140,7 +140,7 @@ struct About {
   std::string_view text;
 };
 
-/// Specialized for every struct of a document, as shown above.
+/// Every struct of a document specializes it, as shown above.
 template <class Struct>
 struct Fields;
 
@@ -149,7 +149,7 @@ concept Described = requires {
   Fields<Struct>::kAll;
 };
 
-/// Specialized for every enumeration of a document: its constants and their texts.
+/// Every enumeration of a document specializes it: its constants and their texts.
 template <class Enum>
 inline constexpr std::array<std::pair<Enum, std::string_view>, 0> kNames{};
 

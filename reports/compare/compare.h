@@ -33,7 +33,7 @@ struct StochasticOptions {
   double alpha = kAlpha;
   int64_t resamples = 10000;  ///< bootstrap resamples of a gated row
   uint64_t seed = 0;
-  /// Calibrated, by metric; of one cell alone by "CELL: METRIC".
+  /// The calibrated noise of each metric; of one cell alone by "CELL: METRIC".
   std::map<std::string, Noise> noise;
   bool gates = true;  ///< is false for the long table alone, of runs that are too few to judge
                       ///< noise

@@ -103,8 +103,9 @@ struct StochasticRow {
   std::optional<double> p;                ///< one-sided, of "not worse", when gated; else two-sided
   std::optional<double> p_adjusted;       ///< Holm among the gated rows, else Benjamini-Hochberg
   double margin_frac = 0;                 ///< margin in force
-  double noise_floor_frac = 0;            ///< calibrated; 0: not calibrated
-  double session_deviation = 0;           ///< calibrated, of logarithms (evidence.h); 0: it is not
+  double noise_floor_frac = 0;            ///< floor that was calibrated; 0: none was
+  double session_deviation = 0;           ///< deviation of logarithms (evidence.h) that was
+                                          ///< calibrated; 0: none was
   bool stored = false;                    ///< the runs were not made in turns, which is weaker
                                           ///< evidence (evidence.h)
   bool conflict = false;                  ///< units or directions differ: judged though not gated

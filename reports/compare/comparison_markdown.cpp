@@ -90,7 +90,7 @@ std::string head(const Comparison& comparison) {
   return text;
 }
 
-/// Folded: another image of the machine is another version of every package.
+/// Folds the packages: another image of the machine is another version of every package.
 std::string environment(const std::vector<FieldDifference>& differences) {
   if (differences.empty()) return "";
   MarkdownTable table({{"setting"}, {"BASE"}, {"NEW"}});

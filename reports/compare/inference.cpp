@@ -368,7 +368,7 @@ int64_t fewest_pairs(double alpha, int64_t tests) {
   return pairs;
 }
 
-// Bracketed by doubling, then to the last bits (Alefeld, Potra and Shi 1995).
+// Brackets the effect by doubling, then to the last bits (Alefeld, Potra and Shi 1995).
 double detectable_effect(double degrees, const Sensitivity& s) {
   check(0, s);
   if (!(degrees > 0)) throw std::logic_error("repetitions: no degrees of freedom");

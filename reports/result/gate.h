@@ -15,7 +15,7 @@ namespace noisemark::reports {
 /// A gate as the definition declares it.
 struct GateRule {
   std::string name;
-  std::string metric;    ///< looked up by name in Result::metrics
+  std::string metric;    ///< name in Result::metrics
   std::string relation;  ///< "at most", "at least" or "equals"
   double bound = 0;
   std::vector<std::string> precisions =

@@ -45,7 +45,7 @@ double one_sided_power(double effect, double degrees, double alpha) {
   return boost::math::cdf(boost::math::complement(t, critical_t(degrees, alpha)));
 }
 
-/// Estimated over true standard error: the root of chi-squared over its degrees.
+/// The estimated over the true standard error: the root of chi-squared over its degrees.
 class ErrorRatio {
  public:
   explicit ErrorRatio(double degrees) : degrees_(degrees), squared_(degrees) {}

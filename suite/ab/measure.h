@@ -40,7 +40,7 @@ struct AbWatch {
   std::function<bool()> stop;                              ///< asked between turns; may be empty
   std::function<void(reports::AbSide)> on_short_run = {};  ///< hears of each before it begins; may
                                                            ///< be empty
-  /// Asked after the last turn of a pair, while its processes live: AbPair::clock_reasons.
+  /// Is called after the last turn of a pair, while its processes live: AbPair::clock_reasons.
   std::function<std::string()> clock_reasons = {};
 };
 

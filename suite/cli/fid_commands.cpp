@@ -40,7 +40,7 @@ using reports::format_number;
 
 constexpr uint32_t kTorchFidelitySeed = 2020;
 constexpr int64_t kScoreSplits = 10;  // torch-fidelity's
-constexpr int64_t kReplicates = 100;  // behind a gate
+constexpr int64_t kReplicates = 100;  // stands behind a gate
 // Fewer have no share of a twentieth at either end.
 constexpr int64_t kFewestReplicates = 20;
 constexpr double kConfidence = 0.9;  // 1 - 2 alpha, as between seeds

@@ -202,9 +202,8 @@ struct Definition {
 
   std::string source;                  ///< the file it was read from, as error messages name it
   std::vector<std::string> overrides;  ///< "key=value" from --set
-  bool custom = false;    ///< --set, a user's own file or `unlocked` made it so: nothing here is
-                          ///< locked
-  bool unlocked = false;  ///< shipped under a name for which LOCK holds another hash, or none
+  bool custom = false;    ///< nothing here is locked: --set, a user's own file or `unlocked`
+  bool unlocked = false;  ///< its name is shipped, but LOCK holds another hash for it, or none
 };
 
 }  // namespace noisemark::suite

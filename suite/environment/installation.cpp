@@ -100,7 +100,7 @@ int visit_library(dl_phdr_info* info, size_t /*size*/, void* data) {
     const auto& header = info->dlpi_phdr[i];
     if (header.p_type != PT_NOTE) continue;
     const auto* notes =
-        reinterpret_cast<const unsigned char*>(info->dlpi_addr + header.p_vaddr);  // mapped by ld
+        reinterpret_cast<const unsigned char*>(info->dlpi_addr + header.p_vaddr);  // ld maps it
     search.build_id = build_id_of(notes, header.p_memsz);
     if (!search.build_id.empty()) break;
   }

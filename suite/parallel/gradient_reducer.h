@@ -39,7 +39,8 @@ class GradientReducer {
   /// GroupLost, and what the pass throws.
   void backward(const at::Tensor& root, bool reduce);
 
-  /// Counted in the last pass that reduced. Its exposed part begins when the last bucket is full.
+  /// Returns what was counted in the last pass that reduced. Its exposed part begins when the last
+  /// bucket is full.
   [[nodiscard]] Traffic reduced() const;
   /// The bytes that the last pass exchanged, by formula: those of all gradients as they travel. The
   /// second one also agrees on new buckets, whose bytes are those that were counted.

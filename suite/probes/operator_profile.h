@@ -22,7 +22,7 @@ struct OperatorProfile {
 };
 
 struct ProfileOptions {
-  int steps = 3;           ///< profiled, and as many without the profiler before
+  int steps = 3;           ///< number that is profiled, and as many without the profiler before
   std::string trace_path;  ///< file for a Chrome trace; empty: none
 };
 

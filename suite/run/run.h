@@ -122,7 +122,7 @@ struct PredictOptions {
 
 /// The wishes of `noisemark profile` beside those of a run.
 struct ProfileWishes {
-  int64_t steps = 3;             ///< profiled and traced
+  int64_t steps = 3;             ///< number that is profiled and traced
   std::optional<int64_t> batch;  ///< is empty for the definition's
   bool shapes = false;           ///< record every operator's input shapes
   std::string sampling;          ///< "1,8,128": batches of which an evaluation is profiled too

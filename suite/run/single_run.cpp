@@ -548,7 +548,7 @@ class SingleRun {
     (void)told();
   }
 
-  /// Only a run that came to its last step takes the place of one that did.
+  /// Puts the run in place, but not over one that came to its last step where this one did not.
   void place() {
     if (reports::came_to_its_last_step(result_) || !replaces_run_to_keep(run_.folder)) {
       return put_in_place(run_.folder);

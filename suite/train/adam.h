@@ -78,7 +78,7 @@ class Adam {
   RateScale scale_;
   std::optional<Pieces> own_;
   std::vector<std::string> names_;  // names of the weights that are updated
-  /// Undefined while the rate is the same in every step.
+  /// It is undefined while the rate is the same in every step.
   [[nodiscard]] const at::Tensor& rate_on_device();
 
   std::vector<at::Tensor> weights_, exp_avg_, exp_avg_sq_, steps_;

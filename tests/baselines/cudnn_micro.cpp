@@ -158,7 +158,7 @@ class Subject {
   [[nodiscard]] Direction direction() const { return direction_; }
   [[nodiscard]] const std::vector<Choice>& guessed() const { return guessed_; }
 
-  /// Measured when first asked for, since it takes time and memory. Empty where that fails.
+  /// Measures when first asked, since it takes time and memory. It is empty where that fails.
   [[nodiscard]] const std::vector<Choice>& timed() {
     if (!timed_) {
       timed_.emplace();
@@ -250,8 +250,8 @@ std::shared_ptr<Graph> recorded(cudaStream_t stream, const std::function<void()>
   return issued && status == cudaSuccess ? owned : nullptr;
 }
 
-/// Null where there is none, or not of at least so many nodes: what went elsewhere would be left
-/// out of the times.
+/// Returns null where there is none, or not of at least so many nodes: what went elsewhere would be
+/// left out of the times.
 std::shared_ptr<RunnableGraph> runnable(const std::shared_ptr<Graph>& graph, size_t least_nodes) {
   if (graph == nullptr) return nullptr;
   size_t nodes = 0;
@@ -456,7 +456,7 @@ std::optional<std::string> take_option(std::string_view option, int& argc, char*
   return value;
 }
 
-/// Empty where one of the names, which commas part, is unknown.
+/// Returns none where one of the names, which commas part, is unknown.
 std::vector<Type> types_named(const std::string& names) {
   std::vector<Type> types;
   std::istringstream list(names);

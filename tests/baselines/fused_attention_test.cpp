@@ -13,7 +13,7 @@
 namespace noisemark::baselines {
 namespace {
 
-constexpr int64_t kChannels = 32;  // of a head
+constexpr int64_t kChannels = 32;  // channels of a head
 
 struct Shape {
   int64_t samples, heads, height, width, memory;
@@ -99,7 +99,7 @@ TEST(FusedOps, attention_hides_no_query_key_or_value_that_is_not_finite) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     for (const int64_t part : {0, 1, 2}) {
       const at::Tensor qkv = qkv_of({1, 2, 3, 3, 4});
-      qkv[0][(2 * part + 1) * kChannels + 7][1][2] = bad;  // of the second head
+      qkv[0][(2 * part + 1) * kChannels + 7][1][2] = bad;  // this is in the second head
       const auto sees_it = [](const at::Tensor& out) {
         const at::Tensor finite = out.isfinite();
         EXPECT_TRUE(finite.narrow(1, 0, kChannels).all().item<bool>()) << "of the first head";

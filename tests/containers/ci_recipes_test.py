@@ -18,7 +18,7 @@ except ImportError as error:
     peers_required.cannot_import(error)
 
 SCRIPT = re.compile(r"containers/ci/[\w.-]+")
-OUTPUTS = {"out/gate", "out/smoke"}  # what docker.sh makes
+OUTPUTS = {"out/gate", "out/smoke"}  # docker.sh makes these
 
 
 class UniqueKeys(yaml.SafeLoader):

@@ -255,7 +255,7 @@ def test_github(runner: Runner, recipe: dict) -> None:
     variables = {"GITHUB_API_URL": runner.url, "GITHUB_REPOSITORY": "somebody/noisemark"} | job["env"]
     values = {"${{ github.token }}": "secret", "${{ github.event.pull_request.number }}": "7"}
     of_comment = variables | {key: values[value] for key, value in comment["env"].items()}
-    for _ in range(2):  # what the first run leaves behind does not hinder the second
+    for _ in range(2):  # the first run's remains do not hinder the second
         expect_gate(runner, *runner.shell(gate["run"], variables), [runner.base, merge])
         status, output = runner.shell(comment["run"], of_comment)
         assert status == 0, output

@@ -99,7 +99,7 @@ void expect_rounded(const std::vector<Out>& y, const std::vector<float>& expecte
   }
 }
 
-/// Rounded as ATen rounds, whatever the order of threads and the number of blocks.
+/// The bits must be ATen's, whatever the order of threads and the number of blocks.
 void expect_the_cpus_bits(Chain& chain) {
   const std::vector<float> expected = on_the_cpu(chain);
   for (const Settings& settings : {Settings{Order::kForward}, Settings{Order::kBackward},

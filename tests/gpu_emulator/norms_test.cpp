@@ -40,7 +40,7 @@ float as_float(BFloat16 value) {
 void assign(float& to, float value) {
   to = value;
 }
-/// Cut, which is as good a bfloat16 as any.
+/// Cuts, which is as good a bfloat16 as any.
 void assign(BFloat16& to, float value) {
   to.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
 }

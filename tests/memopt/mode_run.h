@@ -173,7 +173,7 @@ inline void expect_near(const std::vector<at::Tensor>& a, const std::vector<at::
     difference += (a[i] - b[i]).square().sum().item<double>();
     size += a[i].square().sum().item<double>();
   }
-  EXPECT_LE(difference, bound * bound * size);  // false for NaN
+  EXPECT_LE(difference, bound * bound * size);  // NaN fails too
 }
 
 inline void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {

@@ -8,7 +8,7 @@ import numpy as np
 
 DATA, ORDER, FLIP, TIMESTEP, NOISE = 1, 2, 3, 4, 5
 HALF, MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
-added = lambda values: functools.reduce(lambda a, b: a + b, values)  # in order: sum() compensates from Python 3.12 on
+added = lambda values: functools.reduce(lambda a, b: a + b, values)  # sum() compensates from Python 3.12 on
 
 
 def negative_log(words):

@@ -271,7 +271,7 @@ def all_jpegs():
     exif[0x0112] = 6
     icc = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     base = jpeg(photo(24, 16))
-    bare = base[:2] + base[20:]  # without JFIF's segment
+    bare = base[:2] + base[20:]  # the file without JFIF's segment
     adobe = lambda transform: with_segment(bare, 0xEE, b"Adobe\0\x64\0\0\0\0" + bytes([transform]))
     return files | {
         "turned by EXIF": jpeg(photo(24, 16), exif=exif), "with a profile": jpeg(photo(24, 16), icc_profile=icc),

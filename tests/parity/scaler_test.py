@@ -38,7 +38,7 @@ def peers_trace(gradients, config, resume_at=-1):
         parameter.grad = gradient.clone()
         scaler.unscale_(optimizer)
         trace["unscaled"].append(parameter.grad.clone())
-        parameter.detach().zero_()  # beside which no update is too small to be seen
+        parameter.detach().zero_()  # no update is too small to be seen beside it
         scaler.step(optimizer)
         scaler.update()
         trace["skipped"].append(torch.tensor(float(not parameter.detach().any())))

@@ -241,7 +241,7 @@ class PoolPosition {
         per_inner_(1.0 / common.windows.inner) {}
 
   NOISEMARK_SHARED uint32_t encode(Element x, int64_t index) const {
-    // Unsigned, because an index that is none of this pooling's may overflow.
+    // It is unsigned, because an index that is none of this pooling's may overflow.
     const auto offset =
         static_cast<int32_t>(static_cast<uint32_t>(x) - static_cast<uint32_t>(window_begin(index)));
     const int32_t row = steps_in(offset, windows_.row_pitch);

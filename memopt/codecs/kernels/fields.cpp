@@ -2,7 +2,8 @@
 #include "memopt/codecs/arithmetic/jobs.h"
 #include "memopt/codecs/kernels/kernels.h"
 
-// Compiled once per instruction set: the flags and the namespace NOISEMARK_LEVEL come from CMake.
+// This file is compiled once per instruction set: the flags and the namespace NOISEMARK_LEVEL come
+// from CMake.
 
 namespace noisemark::memopt::codecs::NOISEMARK_LEVEL {
 namespace {
@@ -82,8 +83,6 @@ extern const FieldKernels kFields;
 const FieldKernels kFields = {encode, decode};
 
 }  // namespace noisemark::memopt::codecs::NOISEMARK_LEVEL
-
-// Compiled once per instruction set: the flags and the namespace NOISEMARK_LEVEL come from CMake.
 
 namespace noisemark::memopt::codecs::NOISEMARK_LEVEL {
 namespace {

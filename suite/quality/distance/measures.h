@@ -19,8 +19,9 @@ struct KernelDistanceOptions {
 };
 
 struct KernelDistance {
-  double mean = 0;                ///< mean over the subsets; it is unbiased, and may be below 0
-  double standard_deviation = 0;  ///< over the subsets, divided by their number (torch-fidelity)
+  double mean = 0;                ///< mean over the subsets, which is unbiased and may be below 0
+  double standard_deviation = 0;  ///< deviation over the subsets, divided by their number
+                                  ///< (torch-fidelity)
   /// The error of `mean`, as an estimate of the distance between the distributions; see
   /// kernel_distance().
   std::optional<double> standard_error;

@@ -19,7 +19,7 @@ namespace noisemark::suite::inception {
 inline constexpr int64_t kInputSize = 299;
 inline constexpr int64_t kFeatures = 2048;  ///< channels after the last pooling
 inline constexpr int64_t kClasses = 1008;
-/// Added to the variance by every batch norm.
+/// Every batch norm adds it to the variance.
 inline constexpr double kNormEps = 0.001;
 
 /// A convolution without bias, then its batch norm, then ReLU. The tensors are NAME.conv.weight

@@ -70,7 +70,7 @@ class TimeLeft {
   void step(double seconds);
   void evaluation(double seconds);
 
-  /// Smoothed, because steps change as a machine does.
+  /// It is smoothed, because steps change as a machine does.
   [[nodiscard]] double step_s() const { return step_s_; }
   /// Evaluations are all alike: their mean.
   [[nodiscard]] double seconds(int64_t steps, int64_t evaluations) const;

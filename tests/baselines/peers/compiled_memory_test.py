@@ -33,7 +33,7 @@ HO = shallow(tiny.HO, attention_resolutions=[])  # but the middle's
 
 
 def trainer(sections: dict[str, Any], variant: str) -> PeerTrainer:
-    torch._dynamo.reset()  # what was compiled for one budget would serve another
+    torch._dynamo.reset()  # code that was compiled for one budget would serve another
     definition = Definition(canonical_text(sections), sections)
     return PeerTrainer(definition, load_pictures(definition, None), parse_variant(variant), "fp32",
                        torch.device("cpu"))

@@ -99,7 +99,7 @@ class MemoryTableTest(unittest.TestCase):
 
     def test_a_check_of_rounds_without_an_interval_is_refused(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            done = memory_table(Path(folder) / "memory", "--check")  # of one round
+            done = memory_table(Path(folder) / "memory", "--check")  # the table has one round
             self.assertEqual(done.returncode, 2)
             self.assertIn("--rounds: 1 (with --check at least 6", done.stderr)
 
@@ -161,7 +161,7 @@ class MemoryTableTest(unittest.TestCase):
             (out / "memory.md").unlink()
             before = result_of("none")
             echo = out / "results" / "echo" / "result.json"
-            echo.write_text(echo.read_text()[:100])  # as a crash leaves it
+            echo.write_text(echo.read_text()[:100])  # a crash leaves it so
             done = memory_table(out, *words, "--resume", path=folder)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(result_of("none"), before)

@@ -116,7 +116,7 @@ class TensorFloat32Test(unittest.TestCase):
         for precision, allowed in (("fp32", False), ("tf32", True), ("bf16", False)):
             torch.backends.cuda.matmul.allow_tf32 = not allowed
             torch.backends.cudnn.allow_tf32 = not allowed
-            with suppress(RuntimeError, AssertionError):  # where there is no GPU it gets no further
+            with suppress(RuntimeError, AssertionError):  # without a GPU it gets no further
                 trainer(tiny.HO, "eager", precision, device="cuda")
             self.assertEqual(torch.backends.cuda.matmul.allow_tf32, allowed, precision)
             self.assertEqual(torch.backends.cudnn.allow_tf32, allowed, precision)

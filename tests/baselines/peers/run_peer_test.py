@@ -116,7 +116,7 @@ class RunPeerTest(unittest.TestCase):
         self.assertEqual((ready["ready"], ready["batch"], ready["threads"]), (True, 4, 1))
         self.assertEqual((len(first["step_s"]), len(second["step_s"])), (2, 1))
         self.assertEqual(len(first["loss"]), 2)
-        self.assertEqual(done.returncode, 2)  # for the last line
+        self.assertEqual(done.returncode, 2)  # the last line decides
         self.assertIn("walk", done.stderr)
 
     def test_refuses_bad_input(self) -> None:

@@ -146,7 +146,7 @@ class ScriptTest(unittest.TestCase):
 
     def test_red_where_the_distances_differ(self) -> None:
         record = of_script("frechet_speed.py", 1.01)
-        record["contestants"][1]["turns"][-1]["value"] += 2e-4  # of traces of 100: 2e-6
+        record["contestants"][1]["turns"][-1]["value"] += 2e-4  # 2e-6 of traces of 100
         done = self.judged("frechet_speed.py", record, "--gate")
         self.assertEqual(done.returncode, 1)
         self.assertIn("FAIL: pytorch-fid finds 5.0002, we 5", done.stdout)

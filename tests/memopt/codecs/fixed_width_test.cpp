@@ -226,7 +226,7 @@ struct ReducedFormat {
   int mantissa_bits = 0;
   int largest_exponent = 0;
   int smallest_exponent = 0;  ///< the smallest exponent of a normal number
-  int fields = 0;             ///< in a word
+  int fields = 0;             ///< number in a word
 
   friend std::ostream& operator<<(std::ostream& out, const ReducedFormat& format) {
     return out << format.bits << " bits";

@@ -722,7 +722,7 @@ class Budgets : public testing::Test {
 
 /// A training of four passes a step, whose optimizer makes its state after the first.
 struct FourPasses {
-  int64_t most_bytes = 0;  ///< in the last step
+  int64_t most_bytes = 0;  ///< peak of the last step
   int64_t level_bytes = 0;
   std::optional<KeptBudget> kept;
 };

@@ -30,9 +30,9 @@ namespace {
 
 /// The values that the model computes on its way, by the operator that makes each.
 struct Exposed {
-  at::Tensor mm;       ///< saved by silu, and held where silu's result is made again
-  at::Tensor silu;     ///< saved by mul
-  at::Tensor sigmoid;  ///< saved by its own operator, and by mul
+  at::Tensor mm;       ///< silu saves it; it is held where silu's result is made again
+  at::Tensor silu;     ///< mul saves it
+  at::Tensor sigmoid;  ///< its own operator saves it, and mul
 };
 using Change = std::function<void(Exposed& exposed)>;
 

@@ -23,7 +23,7 @@ struct Form {
   const char* name;
   at::Tensor (*of)(const at::Tensor&);
   at::Tensor (*read)(const at::Tensor&);
-  bool planned = true;  ///< false: passes follow no plan, and the mode says so
+  bool planned = true;  ///< is false where passes follow no plan, and the mode says so
 };
 
 at::Tensor named(const at::Tensor& x) {

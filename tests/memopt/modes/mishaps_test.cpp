@@ -219,7 +219,7 @@ TestModel failing_model(const std::shared_ptr<std::optional<Failure>>& failure) 
   model.view = net->view();
   model.loss = [=] {
     at::Tensor h = net->forward(x);
-    if (*failure == Failure::kInOperator) h = at::mm(h, h);  // which takes no four dimensions
+    if (*failure == Failure::kInOperator) h = at::mm(h, h);  // it takes no four dimensions
     if (*failure == Failure::kInBackward) {
       h.register_hook([](const at::Tensor& gradient) -> at::Tensor {
         if (gradient.defined()) throw std::runtime_error("in the middle of a backward");

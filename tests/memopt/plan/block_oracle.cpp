@@ -7,7 +7,7 @@
 namespace noisemark::memopt::plan::test {
 namespace {
 
-/// Recomputed here from its definition, without the solver's help.
+/// Computes it from its definition, without the solver's help.
 bool is_dominated(const Block& block, size_t index) {
   const auto figures = [](const Choice& c) {
     return std::tie(c.held_bytes, c.window_bytes, c.cost_ns, c.error_squared);

@@ -648,7 +648,8 @@ class Training {
   void finish(int step, StepTrace& traced) {
     end_training(step, traced);
     if (updates_in(loop_, step)) {
-      kept_loss_ = at::Tensor();  // of a step whose forward threw; its weights were written
+      kept_loss_ = at::Tensor();  // it may be of a step whose forward threw; its weights were
+                                  // written
       for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
       if (execution_.follow != nullptr)
         set_states(execution_.follow->steps.at(static_cast<size_t>(step - 1)).states);
@@ -665,7 +666,7 @@ class Training {
     }
   }
 
-  /// Asked once in a step, which it is about.
+  /// Asks only once in a step, whose answer it is.
   [[nodiscard]] bool another_follows() {
     if (another_ == nullptr) return true;
     const PlannedModeReport report = report_of(*another_);
@@ -711,18 +712,18 @@ class Training {
   std::vector<at::Tensor> states_;
   std::vector<at::Tensor> first_moments_, second_moments_;
   std::unique_ptr<Mode> mode_;
-  std::unique_ptr<Mode> another_;   ///< for the scopes that need a second mode; else null
-  int64_t another_departures_ = 0;  ///< when another_follows() was last asked
+  std::unique_ptr<Mode> another_;   ///< a second mode for the scopes that need one; else null
+  int64_t another_departures_ = 0;  ///< their number when another_follows() last asked
   int64_t another_followed_ = 0;
   std::optional<at::ThreadLocalState> within_;  ///< the pass before, by Loop::thread_state
-  OwnSink own_sink_;                            ///< for the scopes that need one
+  OwnSink own_sink_;                            ///< sink for the scopes that need one
   SavedTensorSink* sink_ = nullptr;
   AllocationLog* log_ = nullptr;     ///< the log of the step in progress; null: it has none
   std::vector<at::Tensor> batches_;  ///< batches whose backward pass is to come (input_penalty)
-  at::Tensor carried_;               ///< by Loop::carries_state
-  at::Tensor kept_loss_;             ///< with its graph, by Loop::keeps_graph
-  at::Tensor middle_;                ///< by Loop::retains_middle
-  at::Tensor backwards_ = at::zeros({}, at::kLong);  ///< by Loop::counts_backwards
+  at::Tensor carried_;               ///< Loop::carries_state sets it
+  at::Tensor kept_loss_;             ///< Loop::keeps_graph sets it, with its graph
+  at::Tensor middle_;                ///< Loop::retains_middle sets it
+  at::Tensor backwards_ = at::zeros({}, at::kLong);  ///< Loop::counts_backwards counts in it
   bool trained_ = false;                             ///< end_training() was called in this step
   int64_t gradients_ = 0;  ///< gradients that the hook of Loop::counts_gradients has seen
   bool detaches_ = false;

@@ -17,10 +17,10 @@ using Elements = std::vector<double>;
 /// Records what one step of a program did.
 struct StepTrace {
   std::vector<double> losses;
-  std::vector<Elements> gradients;  ///< by state, before the update
+  std::vector<Elements> gradients;  ///< one for each state, before the update
   Elements retained;                ///< the gradient of a value in the middle, if it was
-  int64_t backwards = 0;            ///< as the program counts them, from the first step on
-  std::vector<Elements> states;     ///< after it
+  int64_t backwards = 0;            ///< number that the program counts, from the first step on
+  std::vector<Elements> states;     ///< states after the update
   std::string error;  ///< words of the error that it threw; empty for one of the program's own
   int64_t begin_bytes = 0;        ///< live when it began
   int64_t held_bytes = 0;         ///< the most when a forward pass had ended, above begin_bytes
@@ -30,20 +30,22 @@ struct StepTrace {
   int64_t followed_passes = 0;    ///< passes that followed a plan since the mode was made
   int64_t departures = 0;         ///< passes that left a plan since then
   bool another_follows = true;    ///< the other mode, if there is one, has followed its plan
-  int64_t exceeded_steps = 0;     ///< in which it says that it did not keep its budget, likewise
-  int64_t uncertain_steps = 0;    ///< in which it says that its error may be too large, likewise
+  int64_t exceeded_steps = 0;     ///< steps since then in which it says that it did not keep its
+                                  ///< budget
+  int64_t uncertain_steps = 0;    ///< steps since then in which it says that its error may be too
+                                  ///< large
   bool refused_by_check = false;  ///< check_step() threw that a strict budget was not kept
 };
 
 struct Trace {
   std::vector<StepTrace> steps;   ///< fewer than asked for where one threw
-  int64_t peak_saved_bytes = -1;  ///< in the last step; -1: not measured
+  int64_t peak_saved_bytes = -1;  ///< peak of the last step; -1: not measured
   std::string missing_reason;
   bool needs_more = false;      ///< it says that no plan is within its budget any more
   int64_t codec_fallbacks = 0;  ///< tensors that their codecs did not take
   bool makes_plans = false;
   int64_t host_bytes = 0;             ///< the host memory that the mode took
-  int64_t smallest_budget_bytes = 0;  ///< as a refusal named it; 0: none was refused
+  int64_t smallest_budget_bytes = 0;  ///< the size that a refusal named; 0: none was refused
   int64_t left_bytes = 0;             ///< live when all was over, above what was live before
 };
 

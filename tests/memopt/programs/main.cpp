@@ -46,7 +46,7 @@ constexpr const char* kUsage =
 struct Options {
   uint64_t seed = 1;
   int64_t count = 1000;
-  std::vector<uint64_t> seeds;  ///< empty: `count` from `seed` on
+  std::vector<uint64_t> seeds;  ///< is empty for `count` from `seed` on
   double seconds = 1e9;
   int64_t least = 0;
   int jobs = 1;

@@ -573,7 +573,7 @@ std::vector<Operator> written_results() {
   };
 }
 
-/// Named, quantized, nested and wrapped tensors.
+/// Tensors that are named, quantized, nested or wrapped.
 std::vector<Operator> other_forms() {
   constexpr Effects kForm{.once_differentiable = true, .no_autocast = true};
   return {

@@ -15,13 +15,13 @@ struct Arguments {
   std::vector<at::Tensor> in;
   std::vector<at::Tensor> states;
   double number = 0;
-  bool training = true;  ///< false while the program evaluates
-  bool writes = true;    ///< false before Loop::writes_from
+  bool training = true;  ///< is false while the program evaluates
+  bool writes = true;    ///< is false before Loop::writes_from
 };
 
 /// The properties of an operator that not every loop allows.
 struct Effects {
-  bool writes_input = false;   ///< in place: nobody may have saved it
+  bool writes_input = false;   ///< writes in place: nobody may have saved it
   bool saves_nothing = false;  ///< its result may be written in place
   bool view = false;           ///< its result shares the memory of its input
   bool writes_state = false;   ///< no second forward pass before backward

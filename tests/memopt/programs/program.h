@@ -24,7 +24,7 @@ struct Type {
 struct State {
   Shape shape;
   int block = 0;
-  bool trained = true;  ///< false: a buffer, or a parameter that is frozen
+  bool trained = true;  ///< is false for a buffer, or a parameter that is frozen
   bool buffer = false;
 };
 
@@ -44,7 +44,7 @@ enum class Event : uint8_t {
   kThrowInBackward,
   kOtherBatch,      ///< from this step on the batch has the other size
   kUnfreeze,        ///< a frozen parameter is trained from this step on
-  kFreeze,          ///< and the reverse
+  kFreeze,          ///< a trained parameter is frozen from this step on
   kLoadByCopy,      ///< all weights are overwritten before this step
   kLoadBySetData,   ///< all weights get other memory before this step
   kEvaluate,        ///< a forward pass without gradients comes before the step
@@ -90,7 +90,8 @@ struct Loop {
   int backwards = 1;  ///< backward passes for one forward pass; all but the last retain the graph
   bool gradient_penalty = false;  ///< differentiates through the gradient
   bool penalty_inside = false;    ///< the inner gradient is taken inside of the scope
-  bool input_penalty = false;     ///< after backward, through the gradient of the batch (R1)
+  bool input_penalty = false;     ///< differentiates after backward, through the gradient of the
+                                  ///< batch (R1)
   bool halves = false;            ///< every second pass runs the first half of the calls alone
   bool adversarial = false;       ///< the halves are two networks: every second pass the first is
                                   ///< detached and the second trained, otherwise the first alone
@@ -114,7 +115,8 @@ struct Loop {
   Optimizer optimizer = Optimizer::kSgd;
   bool updates_inside = false;    ///< weights are updated before the step ends
   bool names_twice = false;       ///< the model has a second name for its first trained parameter
-  bool asks_gradients = false;    ///< by torch::autograd::grad(), and adds them to .grad itself
+  bool asks_gradients = false;    ///< calls torch::autograd::grad(), and adds the gradients to
+                                  ///< .grad itself
   bool retains_middle = false;    ///< the gradient of a value in the middle is retained, and read
   bool counts_backwards = false;  ///< a hook of the first trained parameter counts in a buffer,
                                   ///< past autograd's versions

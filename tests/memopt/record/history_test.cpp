@@ -77,7 +77,7 @@ TEST_F(CallWatches, see_that_the_memory_of_an_input_was_written) {
 TEST_F(CallWatches, give_the_call_of_the_operator_that_made_the_node) {
   const CallWatch watch(graph_);
   const at::Tensor weight = at::randn({4, 4}).set_requires_grad(true);
-  // Composed of others; and what is called before the next node is made, and makes none.
+  // linear() is composed of others, and the product below it makes no node.
   const CallParts linear = call(watch, at::linear(h_, weight));
   EXPECT_NE(linear, kNotSeen);
   static_cast<void>(at::randn({4, 4}) * 5);
@@ -109,7 +109,7 @@ TEST_F(CallWatches, that_have_stopped_see_nothing_more_and_know_what_they_saw) {
   CallWatch first(graph_);
   const at::Tensor before = h_ + 2;
   CallWatch second(graph_);
-  first.stop();  // not the innermost
+  first.stop();  // it is not the innermost
   const at::Tensor between = h_ + 2;
   EXPECT_NE(call(first, before), kNotSeen);
   EXPECT_EQ(call(first, between), kNotSeen);

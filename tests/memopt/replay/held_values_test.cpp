@@ -68,7 +68,7 @@ at::Tensor normals() {
 }
 
 TEST(CodecTrials, find_which_codecs_take_what_is_saved) {
-  const at::Tensor x = (normals() * 1e6).to(at::kBFloat16).to(at::kFloat);  // beyond float16
+  const at::Tensor x = (normals() * 1e6).to(at::kBFloat16).to(at::kFloat);  // float16 has less
   EXPECT_EQ(refused_of(x, {make_mask_codec(), make_narrow_codec(at::kHalf), make_narrow_codec()}),
             (std::vector<std::string>{"mask1", "narrow_fp16"}));
 }

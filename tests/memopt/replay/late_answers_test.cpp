@@ -342,7 +342,7 @@ TEST(LateAnswers, of_loss_that_come_after_their_pass_count_and_lead_to_the_next_
   layers.device->late = kNever;
   for (int step = 0; step < 2; ++step) static_cast<void>(layers.step());
   EXPECT_EQ(layers.mode().report().counters.codec_fallbacks, 0) << "it is not yet known";
-  layers.device->late = 30;  // of the passes that begin now: longer than one asks
+  layers.device->late = 30;  // passes that begin now get answers later than one asks
   for (int step = 0; step < 2; ++step) static_cast<void>(layers.step());
   for (int step = 0; step < 60; ++step) static_cast<void>(layers.step());
   EXPECT_GE(layers.mode().report().counters.codec_fallbacks, 2);

@@ -36,7 +36,7 @@ class WrongRecipes final : public PlannedMode {
     TreatmentPlan plan = PlannedMode::plan_for(std::move(graph), overrides, verified);
     for (std::shared_ptr<const Recipe>& recipe : plan.recipes) {
       Recipe wrong = *recipe;
-      // Asked when it runs: a recipe may turn wrong.
+      // It asks when it runs, so that a recipe may turn wrong.
       wrong.run = [this, right = recipe](const std::vector<at::Tensor>& inputs) {
         std::vector<at::Tensor> results = right->run(inputs);
         if (!is_wrong_(*right)) return results;

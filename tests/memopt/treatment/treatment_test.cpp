@@ -14,7 +14,7 @@ namespace {
 
 /// A storage that a step saved, and what a plan does with it.
 struct Saved {
-  const char* made_by;  ///< null: nobody who was seen
+  const char* made_by;  ///< is null for nobody who was seen
   int64_t bytes;
   Source source;
   KeepReason reason = KeepReason::kNone;

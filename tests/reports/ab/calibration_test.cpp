@@ -265,7 +265,7 @@ TEST(Calibration, counts_alarms_at_the_margin_that_nothing_has_widened) {
   machine.slow_down = 0.08;
   AbRecord record = test::simulate(machine);
   record.b = record.a;
-  record.plan.noise_floor_frac = 0.06;  // as `ab --calibration` would have it
+  record.plan.noise_floor_frac = 0.06;  // `ab --calibration` would set it so
   ASSERT_FALSE(unit_of(record, judge_ab(record)).alarm);
   Calibration calibration;
   add_unit(calibration, record, "unit");

@@ -12,7 +12,7 @@ struct Simulated {
   double turn_noise = 0.004;  ///< standard deviation of a turn's log time
   double pair_noise = 0.005;  ///< the deviation of what a process keeps for its life
   double drift = 0.2;         ///< the whole machine's, over a pair: it must not matter
-  int64_t pairs = 6;          ///< planned
+  int64_t pairs = 6;          ///< number that is planned
   int64_t made = 6;
   int64_t blocks = 2;
   uint64_t seed = 1;

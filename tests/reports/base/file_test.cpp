@@ -52,7 +52,7 @@ TEST(WriteFile, goes_through_what_is_no_regular_file_and_replaces_none) {
   char bytes[16] = {};
   EXPECT_EQ(read(reader, bytes, sizeof bytes), 7);
   close(reader);
-  EXPECT_TRUE(fs::is_fifo(pipe));  // which no program reads any more
+  EXPECT_TRUE(fs::is_fifo(pipe));  // no program reads it any more
 
   write_file_atomically(folder / "old", "old");
   fs::create_symlink("old", folder / "link");

@@ -498,7 +498,7 @@ TEST(Compare, compares_a_hundred_results_a_side_in_a_second) {
   const Comparison all = compare(base, candidate);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(all.cells, 10);
-#if !defined(__SANITIZE_ADDRESS__)  // which alone makes it twice as slow
+#if !defined(__SANITIZE_ADDRESS__)  // the sanitizer alone makes it twice as slow
   EXPECT_LT(elapsed.count(), 1);
 #endif
 }

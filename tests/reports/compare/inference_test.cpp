@@ -85,7 +85,7 @@ TEST(PairedEstimate, intervals_are_bit_for_bit_those_of_resamples_drawn_and_esti
     std::vector<double> differences;
     for (size_t i = 0; i < count; ++i) {
       const double wave = std::sin(37.0 * static_cast<double>(i));
-      differences.push_back(i % 3 == 0 ? std::round(10 * wave) / 10 : wave);  // with ties
+      differences.push_back(i % 3 == 0 ? std::round(10 * wave) / 10 : wave);  // some are ties
     }
     const BootstrapEstimates drawn(differences, 200, 5);
     for (const double confidence : {0.95, 0.9}) {

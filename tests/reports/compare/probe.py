@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-RELATIVE = 1e-9  # what is promised of every statistic
+RELATIVE = 1e-9  # every statistic promises this
 FLOOR = 1e-3  # values below it are compared absolutely, to RELATIVE * FLOOR
 
 

@@ -134,7 +134,7 @@ class Estimate(ScipyTest):
             i, j = numpy.triu_indices(count)
             resamples = values[indices]
             estimates = numpy.median((resamples[:, i] + resamples[:, j]) / 2, axis=1)
-            # With nothing drawn anew, of a distribution that is handed over.
+            # Nothing is drawn anew: the distribution is handed over.
             found = stats.bootstrap((values,), numpy.mean, n_resamples=0, method="percentile",
                                     confidence_level=question["confidence"],
                                     bootstrap_result=SimpleNamespace(bootstrap_distribution=estimates))

@@ -193,7 +193,7 @@ TEST(ChangePoints, needs_as_many_values_as_there_must_be_orders) {
   EXPECT_TRUE(change_points(values).empty());
   values.insert(values.begin(), 5);
   ChangePointOptions options;
-  options.permutations = 9999;  // with a thousand, chance decides between 0.008 and 0.01
+  options.permutations = 9999;  // a thousand would let chance decide between 0.008 and 0.01
   EXPECT_EQ(positions(change_points(values, options)), std::vector<size_t>{5});
 }
 

@@ -41,7 +41,7 @@ def setUpModule():
 class Page(unittest.TestCase):
     file = "run/report.html"
     scripts = True
-    first_plot = 0  # of those that the tests of the class look at
+    first_plot = 0  # index of the first plot that the tests of the class look at
 
     def setUp(self):
         self.browser = opened
@@ -175,7 +175,7 @@ class Report(Page):
         self.wait_for_plot(0)
         open_ = len(self.browser.printed())
         self.browser.value("document.querySelectorAll('main details').forEach((fold) => { fold.open = false; })")
-        self.assertGreater(len(self.browser.printed()), 0.9 * open_)  # what is folded is printed too
+        self.assertGreater(len(self.browser.printed()), 0.9 * open_)  # the page prints its folded parts too
         self.browser.call("Emulation.setEmulatedMedia", media="print")
         shown = "(s) => getComputedStyle(document.querySelector(s)).display !== 'none'"
         self.assertEqual(self.browser.value(f"['img.plot', 'div.plot', '.tools', 'nav', 'h1'].map({shown})"),

@@ -45,7 +45,7 @@ class Promote : public testing::Test {
     const Side side = test::side(name, test::rates_around(16, count), [&](Result& r, size_t i) {
       r.artifacts.clear();
       r.provenance.git_diff_sha256.clear();
-      r.metrics[0].ci95.reset();  // of another rate
+      r.metrics[0].ci95.reset();  // it belonged to another rate
       r.identity.hardware = {{"cpu_model", "Intel(R) Xeon(R) Processor @ 2.00GHz"}};
       if (change) change(r, i);
     });

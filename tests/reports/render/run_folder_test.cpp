@@ -193,7 +193,7 @@ TEST(MemoryPlot, gives_every_owner_of_memory_a_colour_of_its_own) {
   const std::vector<int64_t> one_byte_each(memory.categories.size() + 1, 1);
   memory.timeline = {{0, one_byte_each}, {1, one_byte_each}};
   memory.peak_bytes = static_cast<int64_t>(one_byte_each.size());
-  std::map<std::string, int> owners_of_colour = {{"#888888", 1}};  // what has no colour gets this
+  std::map<std::string, int> owners_of_colour = {{"#888888", 1}};  // gray for all without a colour
   const std::string script = memory_plot(memory).script;
   const std::regex curve("fillcolor rgb '([^']*)'[^,]*title '([^']*)'");
   for (std::sregex_iterator found(script.begin(), script.end(), curve), end; found != end;
@@ -369,7 +369,7 @@ TEST_F(WriteReport, a_run_that_was_not_run_makes_its_suite_incomplete_and_not_fa
   write_suite(folder_,
               {"cpu", {"a@cpu/none", "b@cpu/none"}, {}, {{"b@cpu/none", "cannot run here"}}});
   write_run_folder(folder_ / "a@cpu" / "none", result());
-  write_run_folder(folder_ / "b@cpu" / "none", result());  // left by an earlier command
+  write_run_folder(folder_ / "b@cpu" / "none", result());  // an earlier command left it
   write_suite_report(folder_);
   EXPECT_NE(report().find("# INCOMPLETE: cpu\n\n1 of 2 runs passed, 1 cannot run here.\n\n"
                           "- `b@cpu/none`: cannot run here\n"),

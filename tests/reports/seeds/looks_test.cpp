@@ -203,7 +203,7 @@ TEST_F(KeptLooks, that_lack_the_look_at_the_study_s_own_runs_are_refused) {
     QualityStudy changed = study;
     change(changed.looks);
     try {
-      (void)quality_from_json(quality_json(changed), "q.json");  // sealed again
+      (void)quality_from_json(quality_json(changed), "q.json");  // it seals the study again
     } catch (const Error& error) {
       return error.what();
     }

@@ -23,7 +23,7 @@ void set_loss(Result& result, double loss) {
   std::erase_if(result.metrics, [](const Metric& metric) { return metric.name == "val_loss"; });
   result.metrics.push_back(exact("val_loss", "1", loss));
   result.metrics.push_back(exact("val_loss_weighted", "1", loss));
-  // Reached at the last evaluation, and not at the one before: 0.21.
+  // The last evaluation reaches it, and not the one before: 0.21.
   result.quality.target_loss = 0.15;
   result.quality.time_to_quality_s = last.elapsed_s;
   result.quality.samples_to_quality = last.samples_seen;

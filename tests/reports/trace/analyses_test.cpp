@@ -46,9 +46,9 @@ TEST(TraceBreakdown, a_wait_is_busy_and_no_work) {
 TEST(TraceBreakdown, says_why_each_stream_was_idle) {
   const TraceBreakdown found = breakdown_of(
       read_events(call(0, 1, 1) + kernel(10, 10, 1) +   // ends at 20
-                  call(1, 1, 2) + kernel(25, 10, 2) +   // launched in time, 5 us later: kernel
+                  call(1, 1, 2) + kernel(25, 10, 2) +   // the launch is in time, 5 us later: kernel
                   call(2, 1, 3) + kernel(65, 10, 3) +   // 30 us later: other
-                  call(80, 1, 4) + kernel(90, 10, 4) +  // launched after 75: host, 15 us
+                  call(80, 1, 4) + kernel(90, 10, 4) +  // the launch comes after 75: host, 15 us
                   kernel(0, 1, 5, "gemm", 8) + kEnd));
   ASSERT_EQ(found.streams.size(), 2U);
   EXPECT_EQ(found.streams[0].stream, 7);
@@ -89,7 +89,7 @@ TEST(TraceLaunches, a_queue_holds_what_was_launched_and_has_not_begun) {
   EXPECT_DOUBLE_EQ(rows[0].mean, 7.0 / 6);
   EXPECT_DOUBLE_EQ(rows[0].sd, std::sqrt((11 - 49.0 / 6) / 5));  // squares sum to 11
   EXPECT_EQ(rows[0].low, 0);
-  EXPECT_EQ(rows[0].quartile1, 1);  // of 0 1 1 1 2 2, at the places 1.25, 2.5 and 3.75
+  EXPECT_EQ(rows[0].quartile1, 1);  // the sorted 0 1 1 1 2 2 at the places 1.25, 2.5 and 3.75
   EXPECT_EQ(rows[0].median, 1);
   EXPECT_EQ(rows[0].quartile3, 1.75);
   EXPECT_EQ(rows[0].high, 2);

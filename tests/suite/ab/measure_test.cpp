@@ -177,7 +177,7 @@ TEST(MeasureAb, too_few_pairs_are_refused_before_anything_is_started) {
 TEST(PlanTurns, turns_take_no_longer_than_asked_for_and_a_block_always_fits) {
   const reports::AbPlan usual = plan_turns(5, 1.6, 0.1, 0.5);
   EXPECT_EQ(usual.blocks, 2);      // 3.4 s in blocks of at most 2 s
-  EXPECT_EQ(usual.turn_steps, 4);  // of 0.425 s
+  EXPECT_EQ(usual.turn_steps, 4);  // a step took 0.425 s
   const reports::AbPlan hurried = plan_turns(1, 2, 0.01, 0.2);
   EXPECT_EQ(hurried.blocks, 1);
   EXPECT_EQ(hurried.turn_steps, 20);

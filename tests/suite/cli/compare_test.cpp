@@ -130,7 +130,7 @@ TEST_F(CompareCommand, takes_the_noise_floor_of_a_calibration_of_the_same_work_a
   const test::Finished wide = compare({base, candidate, "--calibration", file});
   EXPECT_NE(wide.code, 1);
   EXPECT_NE(wide.out.find(reports::finished_page("8.2 %")), std::string::npos)
-      << wide.out;  // twice expm1(0.04)
+      << wide.out;  // the figure is twice expm1(0.04)
   calibration.identity["identity.threads"] = "77";
   reports::write_file_atomically(file, calibration_json(calibration));
   const test::Finished other = compare({base, candidate, "--calibration", file});

@@ -318,8 +318,8 @@ TEST_F(Fid, of_samples_of_the_mixture_is_small_and_of_others_is_not) {
   EXPECT_NE(far.out.find(" exact |"), std::string::npos) << far.out;
 }
 
-/// Killed as soon as it has written something; what it wrote is used, and the value is that of an
-/// evaluation in one go.
+/// It is killed as soon as it has written something; what it wrote is used, and the value is that
+/// of an evaluation in one go.
 TEST_F(Fid, goes_on_after_a_kill_with_the_features_that_were_written) {
   const std::vector<std::string> arguments = {"gmm16:test",       "gmm16:train", "--limit", "6000",
                                               "--features-cache", path("cache"), "--json"};

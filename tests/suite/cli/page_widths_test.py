@@ -29,7 +29,7 @@ code {{ font: 85% 'DejaVu Sans Mono', monospace; padding: .2em .4em; white-space
 
 WORK = ["--device=cpu", "--threads=1", "--set=eval.samples=8", "--set=train.steps=24", "--set=eval.every=24"]
 RUN = ["gmm16-ho@cpu", *WORK, "--set=train.batch=4"]
-# What each command is given; its page is what it prints. "{}" is a folder for all of them.
+# Each command with its arguments; its page is its output. "{}" is a folder for all of them.
 COMMANDS = {
     "run": [*RUN, "--mode=none", "--mode=echo", "--mode=echo+dpr8", "--mode=budget:40MiB", "--seeds=2", "--looks=2",
             "--out={}/seeds"],

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 using test::Finished;
 
 // 2 * 256 values are the fewest samples that may be gated.
-constexpr int64_t kSamples = 512;  // as in the words below
+constexpr int64_t kSamples = 512;  // the words below name it too
 
 /// Two seeds of none and of dpr8, trained for a moment and measured, once for all of these tests.
 class QualityOfSamples : public ::testing::Test {

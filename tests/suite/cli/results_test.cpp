@@ -26,7 +26,7 @@ std::string write_runs(const fs::path& folder, const std::vector<double>& rates)
       reports::test::side(folder.filename(), rates, [](reports::Result& r, size_t) {
         r.artifacts.clear();
         r.provenance.git_diff_sha256.clear();
-        r.metrics[0].ci95.reset();  // of another rate
+        r.metrics[0].ci95.reset();  // it belonged to another rate
       });
   for (size_t i = 0; i < side.runs.size(); ++i) {
     const fs::path run = folder / std::to_string(i);

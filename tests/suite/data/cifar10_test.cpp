@@ -63,7 +63,8 @@ TEST(Cifar10, reads_records_in_file_order_from_the_folder_or_its_parent) {
     ASSERT_EQ(dataset->size(Split::kTrain), 15);
     ASSERT_EQ(dataset->size(Split::kTest), 6);
     std::vector<float> picture(3072);
-    dataset->read(Split::kTrain, 4, picture);  // after 1 + 2 records: record 1 of the third file
+    dataset->read(Split::kTrain, 4, picture);  // 1 + 2 records come before: it is record 1 of the
+                                               // third file
     for (int64_t i = 0; i < 3072; ++i) ASSERT_EQ(picture[i], pixel_value(stored(2, 1, 1 + i)));
     dataset->read(Split::kTest, 5, picture);
     for (int64_t i = 0; i < 3072; ++i) ASSERT_EQ(picture[i], pixel_value(stored(5, 5, 1 + i)));

@@ -86,7 +86,7 @@ TEST(ImageFile, every_truncation_of_a_png_is_found) {
   const Picture picture = test_picture(9, 9, 3);
   const Bytes whole = encode_png(picture);
   constexpr size_t kEndChunk = 12;
-  constexpr size_t kChecksums = 8;  // of the stream and of its chunk
+  constexpr size_t kChecksums = 8;  // checksums of the stream and of its chunk
   for (size_t size = 0; size < whole.size(); ++size) {
     const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     expect_noticed(part, picture, size);
@@ -138,7 +138,7 @@ void write_big_endian(Bytes& bytes, size_t at, uint32_t value, size_t count) {
 
 /// A whole PNG whose header claims another size.
 Bytes png_of_claimed_size(uint32_t width, uint32_t height) {
-  constexpr size_t kType = 12;  // of IHDR, whose size and CRC follow
+  constexpr size_t kType = 12;  // offset of IHDR, whose size and CRC follow
   Bytes bytes = encode_png(test_picture(4, 4, 3));
   write_big_endian(bytes, kType + 4, width, 4);
   write_big_endian(bytes, kType + 8, height, 4);
@@ -151,7 +151,8 @@ Bytes jpeg_of_claimed_size(uint32_t width, uint32_t height) {
   Bytes bytes = encode_jpeg(test_picture(8, 8, 3), 90);
   const auto frame = std::search(bytes.begin(), bytes.end(), kFrame.begin(), kFrame.end());
   const auto at = static_cast<size_t>(frame - bytes.begin());
-  write_big_endian(bytes, at + 5, height, 2);  // after the marker, the length and the precision
+  write_big_endian(bytes, at + 5, height, 2);  // it follows the marker, the length and the
+                                               // precision
   write_big_endian(bytes, at + 7, width, 2);
   return bytes;
 }

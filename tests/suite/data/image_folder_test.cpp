@@ -337,7 +337,8 @@ TEST(ImageFolder, links_to_the_splits_are_the_splits) {
 
 TEST(ImageFolder, splits_that_are_links_to_the_same_folder_are_refused) {
   const std::vector<std::pair<std::string, std::string>> kLinks{
-      {"train", "train"}, {"test", "test"}, {"all", "all"}};  // what each of the two leads to
+      {"train", "train"}, {"test", "test"}, {"all", "all"}};  // pairs of a folder and the split
+                                                              // that it leads to
   for (const auto& [train, test] : kLinks) {
     const TemporaryFolder folder;
     folder.write(train + "/0.png", shade(1));

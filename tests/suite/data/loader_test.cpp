@@ -212,7 +212,7 @@ TEST(Loader, delivers_what_was_good_then_rethrows_the_first_error_of_the_batch) 
   definition.train.batch = kPictures;
   definition.data.flip = false;
   const auto order = load(definition, {.last_step = 1});
-  int64_t first = -1;  // of the pictures that fail, the one that comes first in the batch
+  int64_t first = -1;  // the first in the batch of the images that fail
   for (int64_t i = kPictures - 1; i >= 0; --i) {
     const int64_t picture = picture_of(order[0].images[i]);
     if (picture >= 30) first = picture;

@@ -233,7 +233,8 @@ TEST(Npz, reads_an_array_whose_name_in_the_archive_has_no_extension_as_numpy_doe
   std::string bytes = written(folder);
   for (const std::string name : {"mu.npy", "sigma.npy"}) {
     for (size_t at = bytes.find(name); at != std::string::npos; at = bytes.find(name, at + 1)) {
-      bytes.replace(at + name.size() - 4, 4, "_raw");  // of the same length, so no offset moves
+      bytes.replace(at + name.size() - 4, 4, "_raw");  // the length stays the same, so no offset
+                                                       // moves
     }
   }
   put_bytes(folder.path("b.npz"), bytes);

@@ -82,7 +82,7 @@ TEST(Safetensors, aligns_every_tensor_to_its_element) {
   EXPECT_EQ(tensors[1].first, "half");
   EXPECT_EQ(tensors[2].first, "flag");
   const std::string bytes = file_bytes(folder.path("a"));
-  EXPECT_EQ(static_cast<unsigned char>(bytes[0]) % 8, 0);  // so the first tensor begins aligned
+  EXPECT_EQ(static_cast<unsigned char>(bytes[0]) % 8, 0);  // the first tensor begins aligned
 }
 
 TEST(Safetensors, replaces_a_file_whole_and_leaves_nothing_beside_it) {

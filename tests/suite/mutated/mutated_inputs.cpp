@@ -275,7 +275,7 @@ using How = std::string (*)(const std::string& good, Random& random);
 /// A kind of file that the program reads.
 struct Kind {
   const char* name;
-  const char* file;  ///< below the seeds; a folder: the one file in it, at any depth
+  const char* file;  ///< path below the seeds; a folder: the one file in it, at any depth
   How how;
   bool sealed;  ///< something says what its bytes were: changed ones must not pass
   size_t share;
@@ -744,7 +744,7 @@ int campaign(const Options& options) {
 int main(int argc, char** argv) {
   namespace test = noisemark::suite::test;
   std::signal(SIGXFSZ, SIG_IGN);
-  setenv("OMP_NUM_THREADS", "1", 1);  // for programs that are started
+  setenv("OMP_NUM_THREADS", "1", 1);  // programs that are started take it
   at::set_num_threads(1);             // a forked child would wait for threads of its parent's
   noisemark::memopt::install_tracking_allocator();
   noisemark::memopt::install_saved_tensor_engine();

@@ -34,7 +34,7 @@ namespace noisemark::suite {
 namespace {
 
 constexpr int64_t kFirst = 5;      // steps of each, before those that count
-constexpr double kAllowed = 0.01;  // of a step
+constexpr double kAllowed = 0.01;  // part of a step
 
 struct Wishes {
   std::string id;

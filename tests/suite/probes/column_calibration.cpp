@@ -305,7 +305,7 @@ LoadReading read_load(CalibrationLoad load, c10::Device device, const LoadReader
                       double seconds, const LoadSize& size) {
   const auto clock = memopt::make_device_clock(device);
   const std::function<void()> piece = piece_of(load, device, size);
-  piece();  // in which libraries choose and take memory
+  piece();  // libraries choose and take memory in it
   clock->synchronize();
   LoadReading reading{load, {}, {}};
   DeviceWatch watch(readers.counters);

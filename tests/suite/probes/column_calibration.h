@@ -21,7 +21,7 @@ enum class CalibrationLoad : uint8_t {
   kCopy,          ///< a kernel that reads and writes memory
   kProduct,       ///< large matrix products in bf16, by the tensor cores
   kHalfProduct,   ///< the same in fp16
-  kFloatProduct,  ///< in fp32 without tf32, by the multiprocessors' own pipes
+  kFloatProduct,  ///< multiplies in fp32 without tf32, in the multiprocessors' own pipes
 };
 
 /// The loads, in the order in which they are made.
@@ -37,7 +37,7 @@ struct CalibrationRow {
 /// One thing that must hold of a load's columns.
 struct CalibrationCheck {
   std::string what;           ///< "product: tensor active is at least 80 %"
-  std::optional<bool> holds;  ///< empty: a column is missing
+  std::optional<bool> holds;  ///< is empty where a column is missing
   std::string found;          ///< the values, or the reason
 };
 

@@ -163,9 +163,8 @@ TEST(ColumnCalibration, catches_sampled_columns_that_differ_from_nvmls_and_names
 
 TEST(ColumnCalibration, holds_against_no_source_that_it_defines_a_share_otherwise) {
   auto rows = good_rows();
-  column_in(rows[4], "fp32_active_sampled").value = 0.99;  // with the load's integers
-  column_in(rows[2], "dram_active_sampled").value =
-      0.25;  // at a lower clock of the multiprocessors
+  column_in(rows[4], "fp32_active_sampled").value = 0.99;  // the load's integers count too
+  column_in(rows[2], "dram_active_sampled").value = 0.25;  // the multiprocessors' clock is lower
   EXPECT_EQ(not_holding(rows), std::vector<std::string>{});
   column_in(rows[1], "dram_active_sampled").value = 0.95;
   column_in(rows[2], "tensor_active_sampled").value = 0.9;

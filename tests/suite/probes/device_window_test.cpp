@@ -63,7 +63,7 @@ DeviceWindow ten_seconds() {
   DeviceWindow window;
   window.window_s = 10;
   for (size_t i = 0; i < gpm_metrics().size(); ++i) window.shares.push_back({0.4, ""});
-  SampledShare sampled;  // of four seconds
+  SampledShare sampled;  // shares of four seconds
   sampled.value.frac = 0.3;
   sampled.value.lowest = 0.1;
   sampled.value.highest = 0.9;

@@ -34,7 +34,7 @@ class FakeCounters final : public GpuCounters {
 
   reports::DeviceReading reading;
   std::optional<uint64_t> energy;
-  uint64_t spent_mj = 0;  ///< between two questions
+  uint64_t spent_mj = 0;  ///< energy between two questions
   double share = 0.5;
   std::string_view missing;  ///< the name of a column without a value
   std::optional<size_t> others;

@@ -318,7 +318,7 @@ TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again)
   EXPECT_TRUE(second.gaussian->mean.equal(first.gaussian->mean));
   // Another device rounds otherwise.
   FeatureSetOptions elsewhere = options;
-  elsewhere.extractor_options.device = at::Device(at::kCUDA, 0);  // where pixels need nothing
+  elsewhere.extractor_options.device = at::Device(at::kCUDA, 0);  // pixels need no device
   EXPECT_TRUE(read(folder.path("a.npy"), elsewhere).notes.empty());
   // Another batch and another number of threads may round otherwise too.
   FeatureSetOptions in_other_batches = options;

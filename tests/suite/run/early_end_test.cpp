@@ -431,7 +431,7 @@ TEST(Resume, leaves_a_finished_run_alone_and_ends_as_it_did) {
     ASSERT_EQ(first.code, 0) << first.both();
     const std::string result = file_bytes(out / "result.json");
     const std::string report = file_bytes(out / "report.md");
-    fs::remove(out / "report.md");  // as if killed before it was written
+    fs::remove(out / "report.md");  // a kill before it was written leaves this
 
     const Finished again = run_noisemark(with(arguments, {"--resume"}));
     EXPECT_EQ(again.code, 0) << again.both();
@@ -547,7 +547,7 @@ TEST(Force, keeps_the_old_result_when_the_new_run_is_interrupted_and_continues_t
   const std::string before = result_in(out).run_id;
   const auto arguments = with(timed_only(out, 40), {"--checkpoint-every", "1"});
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    fs::remove_all(out / "replacement");  // so that the checkpoint there is this run's
+    fs::remove_all(out / "replacement");  // the checkpoint there becomes this run's
     Process process(noisemark_command(with(arguments, {"--force"})));
     ASSERT_TRUE(test::wait_for_file(out / "replacement" / "checkpoint.safetensors"));
     process.signal(signal);

@@ -141,7 +141,7 @@ def main():
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     print(f"{options.count} SIG{options.signal} in runs of {length_s:.1f} s: {told}; the last process was gone after at most "
           f"{slowest_s:.1f} s; {wrong} faults")
-    # Without a run that the signal cut short nothing was tried.
+    # Nothing was tried if the signal cut no run short.
     return int(wrong > 0 or kinds["not whole"] == 0)
 
 

@@ -71,7 +71,7 @@ TEST(OneFolder, holds_no_strangers_file_while_another_process_writes_its_own) {
   const fs::path held = folder.path() / "held";
   const reports::FolderLock lock(held);
   fs::create_directory(held / "plots");
-  std::ofstream(held / "plots" / "history_images_per_s.svg") << "<svg";  // not whole yet
+  std::ofstream(held / "plots" / "history_images_per_s.svg") << "<svg";  // it is not whole yet
   const Finished history = run_noisemark({"history", run, "--out", held.string()});
   EXPECT_EQ(history.code, 2) << history.both();
   EXPECT_NE(history.err.find(kBusy), std::string::npos) << history.err;
@@ -164,7 +164,7 @@ TEST(Hangup, or_a_limit_or_its_warning_however_often_it_comes_keeps_the_result) 
     Process run(noisemark_command(timed_only(out, 100'000)));
     ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
     run.signal(signal);
-    while (run.running()) {  // also while it ends
+    while (run.running()) {  // the end counts too
       run.signal(signal);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }

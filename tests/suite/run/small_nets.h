@@ -40,7 +40,7 @@ std::ostream& operator<<(std::ostream& to, const SmallTraining& training);
 /// mode was steady.
 struct FollowedPlan {
   memopt::PlannedModeReport report;
-  std::shared_ptr<const memopt::TreatmentPlan> plan;  ///< null where there is none
+  std::shared_ptr<const memopt::TreatmentPlan> plan;  ///< is null where there is none
 };
 [[nodiscard]] FollowedPlan follow_plan(const SmallTraining& training);
 

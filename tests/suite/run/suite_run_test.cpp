@@ -128,7 +128,7 @@ TEST(SuiteRun, resumed_leaves_finished_runs_alone_and_makes_the_others) {
   ASSERT_EQ(run_noisemark(two_runs(out)).code, 0);
   const std::string first = id_in(out, 0);
   const std::string second = id_in(out, 1);
-  fs::remove(out / kNames[1] / "result.json");  // as if killed before the result
+  fs::remove(out / kNames[1] / "result.json");  // a kill before the result leaves this
 
   const Finished resumed = run_noisemark(with(two_runs(out), {"--resume"}));
   EXPECT_EQ(resumed.code, 0) << resumed.both();

@@ -380,7 +380,7 @@ TEST(Sweep, resumed_leaves_finished_cells_alone_and_makes_the_others) {
   ASSERT_EQ(run_noisemark(timed_sweep(out, {"batch=2,4"})).code, 0);
   const std::string first = result_in(out / "batch=2").run_id;
   const std::string second = result_in(out / "batch=4").run_id;
-  fs::remove(out / "batch=4" / "result.json");  // as if killed before the result
+  fs::remove(out / "batch=4" / "result.json");  // a kill before the result leaves this
 
   const Texts more = timed_sweep(out, {"batch=2,4,8"});
   EXPECT_EQ(run_noisemark(more).code, 2) << "the folder holds a sweep";

@@ -77,7 +77,8 @@ double excess(const Drawn& drawn, double steps_share) {
   return std::max(mean_excess.max().item<double>(), covariance_excess.max().item<double>());
 }
 
-constexpr double kFineSteps = 0.01;  ///< for 1000 steps; the error of DDIM is of first order in one
+constexpr double kFineSteps = 0.01;  ///< bound for 1000 steps; the error of DDIM is of first order
+                                     ///< in one
 
 TEST(MixtureSamples, of_ddpm_have_the_mixtures_mean_and_covariance) {
   for (const char* objective : {"eps", "x0", "v"}) {

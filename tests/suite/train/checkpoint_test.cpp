@@ -22,7 +22,8 @@ class Checkpoint : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::replace(name.begin(), name.end(), '/', '_');  // of a test with a parameter
+    std::replace(name.begin(), name.end(), '/', '_');  // the name of a test with a parameter has
+                                                       // them
     folder_ = fs::path(::testing::TempDir()) / ("checkpoint_" + name);
     fs::remove_all(folder_);
     fs::create_directories(folder_);

@@ -201,11 +201,10 @@ TEST_F(ScaledTraining, goes_on_from_a_checkpoint_with_the_scale_its_count_and_th
       (std::filesystem::path(::testing::TempDir()) / "scaled_training.safetensors").string();
   const CheckpointKey key{"definition", "none-plain-fp16", ""};
   const test::TinySession whole = session_of_large_losses();
-  state_of(whole)["scaler.scale"].fill_(
-      kTooLarge);  // so that steps are skipped before the checkpoint
+  state_of(whole)["scaler.scale"].fill_(kTooLarge);  // steps are skipped before the checkpoint
   for (int step = 0; step < 3; ++step) (void)whole.trainer->step();
   state_of(whole)["scaler.scale"].fill_(1024);
-  state_of(whole)["scaler.growth"].fill_(1999);  // and the scale grows right after it
+  state_of(whole)["scaler.growth"].fill_(1999);  // the scale grows right after it
   write_checkpoint(path, *whole.trainer, key, {});
   const test::TinySession resumed = session_of_large_losses();
   (void)read_checkpoint(path, *resumed.trainer, key);

@@ -15,7 +15,7 @@ namespace cupti = noisemark::suite::cupti;
 
 constexpr int kInvalid = 1;
 constexpr int kNotNow = 7;
-constexpr int kNoSuchMetric = 1;  // what the library answers to an unknown name
+constexpr int kNoSuchMetric = 1;  // the library answers this to an unknown name
 
 struct State {
   std::map<std::string, int> failures;

@@ -181,7 +181,7 @@ struct GpmMetricsGet {
   unsigned version;
   unsigned count;
   int* samples[2];
-  GpmMetric metrics[333];  // as many as some driver knows, fewer than a caller may have room for
+  GpmMetric metrics[333];  // some driver knows as many, and a caller may have room for more
 };
 
 int nvmlGpmQueryDeviceSupport(Device device, GpmSupport* support) {

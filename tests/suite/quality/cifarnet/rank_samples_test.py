@@ -38,7 +38,7 @@ class Rank(unittest.TestCase):
             self.assertEqual((said.count("| pass |"), said.count("| FAIL |")), (1, 1), said)
 
     def test_ranks_are_spearmans(self):
-        # Computed by hand: ranks 0 1 2 3 and 2 1 3 0, squared differences 4 + 0 + 1 + 9, so 1 - 6 * 14 / 60.
+        # By hand the ranks are 0 1 2 3 and 2 1 3 0, squared differences 4 + 0 + 1 + 9, so 1 - 6 * 14 / 60.
         self.assertAlmostEqual(rank_samples.rank_correlation([1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 5.0, 0.5]), -0.4)
         self.assertAlmostEqual(rank_samples.rank_correlation([1.0, 2.0, 4.0], [0.1, 0.2, 0.9]), 1)
 

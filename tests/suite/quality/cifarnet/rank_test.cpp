@@ -19,7 +19,7 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr int64_t kPictures = 600;  // of each set; 2 * 144 is the least that may be gated
+constexpr int64_t kPictures = 600;  // number in each set; 2 * 144 is the least that may be gated
 constexpr int64_t kValues = 3 * 32 * 32;
 
 Definition cifar10() {

@@ -83,7 +83,7 @@ class Frechet(ours.OursTest):
         np.testing.assert_allclose(sigma, statistics(a)[1], rtol=0, atol=1e-13)
         with np.load(ours_file) as file:
             self.assertEqual(int(file["n"]), 300)
-        # as pytorch-fid --save-stats writes them
+        # pytorch-fid --save-stats writes them so
         mean, covariance = statistics(b)
         np.savez_compressed(self.folder / "peer.npz", mu=mean, sigma=covariance)
         by_files = self.fid(ours_file, self.folder / "peer.npz", "--json")
