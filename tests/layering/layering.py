@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves the arrows between the folders from the #include lines, and that docstrings and comments are no fragments.
+"""Proves the arrows between the folders from the #include lines, that comments are no fragments, and that READMEs are short.
 
 The arrows stand in READMEs, in tables with the columns "folder" and "uses". A row names the folders of its table that the
 files of its folder include, and, in suite/, those of the first README too. It may name only rows above it: no circles.
@@ -8,15 +8,20 @@ Usage: layering.py [ROOT]     checks the tree at ROOT (default: this checkout); 
        layering.py --self-test   checks that each kind of bad include, row and docstring is found
 """
 import ast
+import io
 import itertools
 import pathlib
 import re
 import sys
 import tempfile
+import tokenize
+from typing import NamedTuple
 
 # Folders whose README has a table of arrows; "" is the root.
 TABLES = ("", "memopt", "reports", "suite", "suite/run")
 BESIDE = "beside them"  # the row of files that are in no folder of the table
+TOPS = ("reports", "memopt", "baselines", "suite", "tests", "containers")
+MOST_LINES, MOST_COLUMNS = 150, 140  # limits of a README
 NAME = re.compile(r"[a-z_]+")
 CODE = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -24,16 +29,20 @@ TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 FRAGMENT = re.compile(r"(Of|What|Who|Where|Whether|Which|How|That)\b")
 # A help of argparse may be a noun phrase or an order ("print the table"), but no part of a sentence.
 HELP = re.compile(r"(of|that|what|who|where|whether|which|how|whose|with|within|by|in|at|from|for|other than|left out)\b|\(")
-# A comment that begins with a preposition is a sentence only if its verb comes before any clause; other beginnings never are.
-NEVER = re.compile(r"(Also|As|Called|Given|Kept|Made|Not|Nor|Once|Since|So|Told|Until|When)\b")
-PREPOSITION = re.compile(r"(Above|After|Along|Among|At|Before|Behind|Below|Beside|Between|Beyond|By|For|From|In|Like|On|Per|Such|Through|"
-                         r"To|Twice|Under|Up|With|Within|Without)\b")
+# A comment that begins with one of these is never a sentence, with one of the next only if its verb comes before any clause.
+NEVER = re.compile(r"(Also|As|Called|Given|Kept|Likewise|Made|Not|Nor|Once|Since|So|Told|Until|When)\b")
+NEEDS_VERB = re.compile(r"(Above|After|Along|Among|And|At|Before|Behind|Below|Beside|Between|Beyond|By|During|Else|For|From|In|Instead|"
+                        r"Into|Like|On|Or|Over|Per|Rather|Such|Then|Though|Through|To|Twice|Under|Up|With|Within|Without)\b(?!::)|"
+                        r"((?!Need|Seed|Speed)[A-Z][a-z]+ed|Constant|Cut|Drawn|Empty|Exact|Exactly|False|Found|Held|Left|Lossless|Null|Only|"
+                        r"Proven|Put|Read|Spent|Taken|True|Undefined|Uniform|Unsigned|Written)"
+                        r"(?=$|[,.:;]|\s(a|after|again|and|as|at|because|before|beside|but|by|equally|for|from|here|if|in|into|it|once|only|of|"
+                        r"on|or|outside|over|since|so|that|the|to|under|unless|until|up|when|where|while|with|without)\b)")
 CLAUSE = re.compile(r"[.:;](\s|$)|\b(as|because|but for|how|if|than|that|until|what|when|where|which|while|who|whom|whose|why)\b")
 VERB = re.compile(r"\b(are|can|cannot|could|did|do|does|had|has|have|is|may|must|should|was|were|will|would|"
                   r"allocates|begins|comes?|copies|costs?|counts?|differs?|ends?|finds?|gets?|gives?|goes|holds?|keeps?|knows?|lies?|makes?|"
                   r"means?|needs?|reaches|rounds|says?|sees?|shows?|stands?|takes?|tells?|wants?|works?|writes|wrote)\b")
-TRAILING = re.compile(r"///<\s*(of|what|who|where|whether|which|how|that|whose)\b", re.IGNORECASE)
-COMMENT = re.compile(r"^\s*//[/!]?(?!<)\s?(.*)$")
+COMMENT = re.compile(r"(?P<code>\s*)//(/<?|!)?(?!/)\s?(?P<words>.*)$")
+BEHIND_CODE = re.compile(r"(?P<code>\s*[^\s/].*?\s)//(/<)?\s+(?!NOLINT|namespace\b)(?P<words>[^\"]*)$")
 STANDARD = re.compile(r"^[a-z_]+$")
 # Folders with a short list of libraries may include these beside the standard library and, memopt, LibTorch.
 LIBRARIES = {
@@ -155,38 +164,74 @@ def help_fragments_in(text: str) -> list[tuple[int, str]]:
 
 
 def is_fragment(comment: str) -> bool:
-    """Returns whether the words, with which a block of comments begins, are no sentence and no noun phrase."""
-    if PREPOSITION.match(comment):
+    """Returns whether the words, with which a comment begins, are no sentence and no noun phrase."""
+    comment = comment[:1].upper() + comment[1:]
+    if NEEDS_VERB.match(comment):
         clause = CLAUSE.search(comment)
         return not VERB.search(comment[: clause.start()] if clause else comment)
     return bool(FRAGMENT.match(comment) or NEVER.match(comment))
 
 
+class Comment(NamedTuple):
+    """A comment of one line, or one line of a longer one."""
+    line: int
+    column: int
+    words: str
+    behind_code: bool
+
+    def continues(self, last: "Comment") -> bool:
+        return not self.behind_code and (self.line, self.column) == (last.line + 1, last.column)
+
+
+def fragments_of(comments: list[Comment]) -> list[tuple[int, str]]:
+    """Returns line and beginning of every comment that begins as a fragment does."""
+    blocks: list[list[Comment]] = []
+    for comment in comments:
+        if blocks and comment.continues(blocks[-1][-1]):
+            blocks[-1].append(comment)
+        else:
+            blocks.append([comment])
+    return [(block[0].line, block[0].words) for block in blocks if is_fragment(" ".join(one.words for one in block))]
+
+
 def comment_fragments_in(lines: list[str]) -> list[tuple[int, str]]:
     """Returns line and beginning of every C++ comment, in a block or behind code, that begins as a fragment does."""
-    found, inside = [], False
+    found = [(number, COMMENT.match(line) or BEHIND_CODE.match(line)) for number, line in enumerate(lines, 1)]
+    return fragments_of([Comment(number, match.end("code"), match["words"], bool(match["code"].strip())) for number, match in found if match])
+
+
+def python_comment_fragments_in(text: str) -> list[tuple[int, str]]:
+    """Returns line and beginning of every comment of a Python program that begins as a fragment does."""
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT]
+    return fragments_of([Comment(*token.start, token.string.lstrip("# "), bool(token.line[: token.start[1]].strip()))
+                         for token in tokens if not token.string.startswith("#!")])
+
+
+def readme_faults(path: str, text: str) -> list[str]:
+    """Returns what is too long in a README: more than 150 lines, or 140 columns outside tables, code and what a command makes."""
+    lines = text.splitlines()
+    faults = [f"{path}: {len(lines)} lines (at most {MOST_LINES})"] if len(lines) > MOST_LINES else []
+    code = made = False
     for number, line in enumerate(lines, 1):
-        comment = COMMENT.match(line)
-        if comment and not inside:
-            block = [match[1] for match in itertools.takewhile(bool, map(COMMENT.match, lines[number - 1:]))]
-            if is_fragment(" ".join(block)):
-                found.append((number, comment[1]))
-        inside = bool(comment)
-        if trailing := TRAILING.search(line):
-            found.append((number, trailing[0]))
-    return found
+        code ^= line.startswith("```")
+        made = line.startswith("<!-- begin:") or (made and not line.startswith("<!-- end"))
+        if len(line) > MOST_COLUMNS and not (code or made or line.startswith("|")):
+            faults.append(f"{path}:{number}: {len(line)} columns (at most {MOST_COLUMNS})")
+    return faults
 
 
 def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
     """Returns the number of includes looked at, and what is wrong."""
     arrows, count, errors = Arrows(root), 0, []
-    for top in ("memopt", "baselines", "suite", "tests", "containers"):
+    for file in [root / "README.md", *(found for top in TOPS for found in sorted((root / top).rglob("README.md")))]:
+        errors += readme_faults(file.relative_to(root).as_posix(), file.read_text())
+    for top in TOPS:
         for file in sorted((root / top).rglob("*.py")):
             path = file.relative_to(root).as_posix()
             text = file.read_text()
-            errors += [f"{path}:{line}: {words} (a sentence)" for line, words in fragments_in(text)]
+            errors += [f"{path}:{line}: {words} (a sentence)" for line, words in fragments_in(text) + python_comment_fragments_in(text)]
             errors += [f"{path}:{line}: help {words} (no part of a sentence)" for line, words in help_fragments_in(text)]
-    for top in ("reports", "memopt", "baselines", "suite", "tests"):
+    for top in TOPS:
         for file in sorted(p for p in (root / top).rglob("*") if p.suffix in CODE):
             path = file.relative_to(root).as_posix()
             if misplaced := arrows.misplaced(path):
@@ -283,9 +328,20 @@ def self_test() -> list[str]:
             if fault not in errors:
                 wrong.append(f"not noticed: {fault}")
     for words, refused in (("By rising\nposition.", True), ("So often.", True), ("In the order in which runs are named.", True),
-                           ("In a pipeline the last\nstage comes first.", False), ("Sorted.", False)):
-        if bool(comment_fragments_in([f"// {line}" for line in words.splitlines()])) != refused:
-            wrong.append(f"comment {words!r}: {'not noticed' if refused else 'refused'}")
+                           ("In a pipeline the last\nstage comes first.", False), ("Sorted by\ntime.", True), ("Sorted labels.", False),
+                           ("Null: nobody owns it.", True), ("Null is an error.", False), ("Likewise.", True), ("Empty folders.", False)):
+        lines = words.splitlines()
+        for kind, found in (("C++", comment_fragments_in([f"// {line}" for line in lines])),
+                            ("C++ behind code", comment_fragments_in([("int n;  " if at == 0 else 8 * " ") + f"// {line}" for at, line in enumerate(lines)])),
+                            ("C++ of a member", comment_fragments_in([("int n;  " if at == 0 else 8 * " ") + f"///< {line}" for at, line in enumerate(lines)])),
+                            ("Python", python_comment_fragments_in("".join(f"# {line}\n" for line in lines)))):
+            if bool(found) != refused:
+                wrong.append(f"comment {words!r} ({kind}): {'not noticed' if refused else 'refused'}")
+    for text, refused in (("a" * 140, False), ("a" * 141, True), ("|" + "a" * 140, False), ("```\n" + "a" * 141 + "\n```", False),
+                          ("```\n```\n" + "a" * 141, True), ("<!-- begin: a -->\n" + "a" * 141 + "\n<!-- end: a -->", False),
+                          ("<!-- begin: a -->\n<!-- end: a -->\n" + "a" * 141, True), ("\n" * 150, False), ("\n" * 151, True)):
+        if bool(readme_faults("README.md", text)) != refused:
+            wrong.append(f"README {text[:8]!r}... of {len(text)} characters: {'not noticed' if refused else 'refused'}")
     for words, is_part in (("Of the file.", True), ("Whether it is\nthere.", True), ("Returns of each its size.", False)):
         if bool(fragments_in(f'def f():\n    """{words}"""\n')) != is_part:
             wrong.append(f"docstring {words!r}: {'not noticed' if is_part else 'refused'}")
