@@ -88,7 +88,7 @@ class CudaDeviceGraph final : public DeviceGraph {
 
   /// LibTorch ends its own part of a recording only after CUDA's, which may fail. Until then its
   /// allocators ask this object's graph about every allocation and give nothing back, and its
-  /// generator takes what is drawn for a part of the recording. To be called on the side stream.
+  /// generator takes what is drawn for a part of the recording. Call it on the side stream.
   void leave_pool() {
     unless_ended([&] {
       c10::cuda::CUDACachingAllocator::endAllocateToPool(index_, pool_);

@@ -9,8 +9,8 @@
 /// from_statistics().
 namespace noisemark::baselines::kernels::device {
 
-/// A channel's: x * scale + offset is normalised, with weight and bias. Rounded as is written here
-/// in every kernel, whatever the compiler would contract, so all have the same bits.
+/// A channel's: x * scale + offset is normalised, with weight and bias. It rounds as is written
+/// here in every kernel, whatever the compiler would contract, so all have the same bits.
 struct Scaling {
   float scale;
   float offset;

@@ -7,7 +7,7 @@
 namespace noisemark::baselines::kernels::NOISEMARK_LEVEL {
 namespace {
 
-// 16 numbers: one register of AVX-512, two of AVX2, four of SSE. By reference only: how such a
+// 16 numbers: one register of AVX-512, two of AVX2, four of SSE. Pass it by reference: how such a
 // value would be passed depends on the instruction set.
 using Vector = float __attribute__((vector_size(64)));
 using VectorInMemory = float __attribute__((vector_size(64), aligned(4), may_alias));

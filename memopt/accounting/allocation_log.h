@@ -45,7 +45,7 @@ class OperatorTracker {
   /// region works for the operator that opened the region. Any thread may ask.
   [[nodiscard]] uint32_t current() const noexcept;
 
-  /// Id i is at index i - 1. Not while operators run.
+  /// Id i is at index i - 1. Do not call it while operators run.
   [[nodiscard]] std::vector<OperatorFrame> take_frames();
 
  private:

@@ -69,8 +69,8 @@ class AllocationSource {
 [[nodiscard]] AllocationSource* find_allocation_source(c10::Device device);
 
 /// The memory that libraries keep of the device's allocator from one call to the next, as tensors
-/// that own nothing: of CUDA the workspaces of cuBLAS and cuBLASLt, one per stream. Empty of a CPU,
-/// whose libraries have allocators of their own.
+/// that own nothing: of CUDA the workspaces of cuBLAS and cuBLASLt, one per stream. It is empty of
+/// a CPU, whose libraries have allocators of their own.
 [[nodiscard]] std::vector<at::Tensor> library_workspaces(c10::Device device);
 
 /// The most live bytes of a device between two readings, for any number of readers at a time: each

@@ -25,7 +25,7 @@ class DeviceAnswer {
 
 /// The form that is held for backward instead of a saved tensor. Its memory is Owner::kEncoded.
 struct Encoded {
-  std::vector<at::Tensor> parts;  ///< on the tensor's device unless the codec says otherwise
+  std::vector<at::Tensor> parts;  ///< parts on the tensor's device unless the codec says otherwise
   std::vector<int64_t> sizes;     ///< sizes, strides and dtype of the tensor that decode() gives
   std::vector<int64_t> strides;
   at::ScalarType dtype = at::kFloat;
@@ -81,7 +81,7 @@ class Codec {
   [[nodiscard]] virtual std::optional<Encoded> encode(const at::Tensor& x,
                                                       const EncodeKey& key) const = 0;
   /// The parts on the tensor's own device, where it takes a tensor of so many elements. By default
-  /// one of the tensor's size.
+  /// it is one of the tensor's size.
   [[nodiscard]] virtual std::vector<PartSize> parts_of(int64_t elements,
                                                        at::ScalarType type) const {
     return {{elements, type}};
@@ -89,8 +89,8 @@ class Codec {
   /// Returns the share of its room that an encoding takes, where a form has fixed room: the next
   /// tensor may need more. Asks the device.
   [[nodiscard]] virtual double filled(const Encoded& /*encoded*/) const { return 0; }
-  /// A tensor of about so many elements on the CPU that shows what the codec costs. Undefined where
-  /// any of the type it takes does that.
+  /// A tensor of about so many elements on the CPU that shows what the codec costs. It is undefined
+  /// where any of the type it takes does that.
   [[nodiscard]] virtual at::Tensor example(int64_t /*elements*/) const { return {}; }
   /// Call it at the end of a forward pass: a codec that copies elsewhere may order the rest of its
   /// copies before the work that follows. The host does not wait.

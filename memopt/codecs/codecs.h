@@ -13,19 +13,19 @@
 namespace noisemark::memopt {
 
 /// float32 as bfloat16 ("narrow") or float16 ("narrow_fp16") where every element survives bit for
-/// bit, as autocast's float32 copy of a bfloat16 tensor does. Two to a word. With an answer on a
-/// GPU, but of what is known to be such a copy (EncodeKey::cast_from). `to` is bfloat16 or float16,
-/// else throws c10::Error.
+/// bit, as autocast's float32 copy of a bfloat16 tensor does. Two to a word. It has an answer on a
+/// GPU, but for what is known to be such a copy (EncodeKey::cast_from). `to` is bfloat16 or
+/// float16, else throws c10::Error.
 [[nodiscard]] std::unique_ptr<Codec> make_narrow_codec(at::ScalarType to = at::kBFloat16);
 
 /// "mask1": bool, or a floating tensor in which every element is +0 or has the bits of one other
 /// value, as the noise of dropout; 1 bit each. The value is found in the tensor, so nothing need be
-/// known of it. Gist (Jain et al., ISCA 2018) does this for masks. With an answer on a GPU, except
-/// for bool.
+/// known of it. Gist (Jain et al., ISCA 2018) does this for masks. It has an answer on a GPU,
+/// except for bool.
 [[nodiscard]] std::unique_ptr<Codec> make_mask_codec();
 
-/// "sign1": 1 bit, 1 where "x <= 0" is false (so for NaN too); decoded as 1.0 and 0. Not lossless,
-/// but keeps_sign(): for a result of ReLU whose one use in backward is ReLU's own (Gist's
+/// "sign1": 1 bit, 1 where "x <= 0" is false (so for NaN too); decoded as 1.0 and 0. It is not
+/// lossless, but keeps_sign(): for a result of ReLU whose one use in backward is ReLU's own (Gist's
 /// Binarize).
 [[nodiscard]] std::unique_ptr<Codec> make_sign_codec();
 
@@ -88,26 +88,23 @@ struct PoolGeometry {
 
 /// "pool4": the index map of max_pool2d_with_indices (int64, [N, C, H, W] contiguous or
 /// channels-last, or [C, H, W] contiguous) as the position in each window, 4 bits: Gist's pooling
-/// map (Jain et al., ISCA 2018). Lossless; refuses an index that is none
-/// of 4 x 4 positions, and windows so narrow that their rows interleave in memory. With an answer
-/// on a GPU. Throws c10::Error for a geometry outside the ranges above.
+/// map (Jain et al., ISCA 2018). It is lossless; it refuses an index that is none of 4 x 4
+/// positions, and windows so narrow that their rows interleave in memory. It has an answer on a
+/// GPU. Throws c10::Error for a geometry outside the ranges above.
 [[nodiscard]] std::unique_ptr<Codec> make_pool_map_codec(const PoolGeometry& geometry);
 
 /// "ssdc": sparse storage, dense compute, after Gist (Jain et al., ISCA 2018), but with a bit for
 /// each element instead of indices, and room for a fixed fraction of the elements, so that a GPU
-/// needs no answer from the host before it stores. Lossless: zero is +0 only, -0 is stored. Takes
-/// float32, bfloat16 and float16; refuses more values than there is room for. With an answer on a
-/// GPU.
-///
-/// Parts: the bits as words (arithmetic/fields.h), int32; for each block of 1024 elements the
-/// offset of its first value, int32; the values in memory order, [capacity] of the tensor's type,
-/// zeros behind the last (so that another codec may encode that part in turn).
-///
+/// needs no answer from the host before it stores. It is lossless: zero is +0 only, -0 is stored.
+/// Takes float32, bfloat16 and float16; refuses more values than there is room for. It has an
+/// answer on a GPU.  Parts: the bits as words (arithmetic/fields.h), int32; for each block of 1024
+/// elements the offset of its first value, int32; the values in memory order, [capacity] of the
+/// tensor's type, zeros behind the last (so that another codec may encode that part in turn).
 /// `capacity_frac` in (0, 1], else throws c10::Error: room for ceil(capacity_frac * elements).
 [[nodiscard]] std::unique_ptr<Codec> make_sparse_codec(double capacity_frac);
 
 /// "ssdc+dpr8": what `outer` makes of a tensor is encoded in turn by `inner`: its part number
-/// `part`, or every part where that is empty. Lossless where both are. Refuses what either
+/// `part`, or every part where that is empty. It is lossless where both are. Refuses what either
 /// refuses; holds where both hold. Parts: those of `outer`, an encoded one replaced by the parts
 /// that `inner` made of it.
 [[nodiscard]] std::unique_ptr<Codec> make_chained_codec(

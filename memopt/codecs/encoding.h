@@ -17,7 +17,7 @@
 namespace noisemark::memopt::codecs {
 
 /// Brings a flag home from a device with streams: copied to pinned memory behind the work issued so
-/// far on the current stream. Not for streams that are being captured into a graph.
+/// far on the current stream. It is not for streams that are being captured into a graph.
 class AsyncAnswer final : public DeviceAnswer {
  public:
   /// `flag` int32 [1]: not 0 when the encoding is lost.
@@ -88,7 +88,7 @@ enum class FieldForm : uint8_t;
 /// Encodes with a fixed number of bits for each element. The parts are the words
 /// (arithmetic/fields.h), int32, and where the form needs one number of the whole tensor that
 /// number, int32 [1]. `job` says the form, and its parameters; the rest is filled in here. `fits`:
-/// whatever the values, the form is known to hold them. Empty as Codec::encode().
+/// whatever the values, the form is known to hold them. It is empty as Codec::encode().
 [[nodiscard]] std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job,
                                                    bool fits = false);
 [[nodiscard]] at::Tensor decode_fields(const Codec& codec, const Encoded& encoded, FieldJob job);

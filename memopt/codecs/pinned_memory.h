@@ -49,8 +49,8 @@ class SlabPool {
 
 namespace noisemark::memopt::codecs {
 
-/// Host memory that a device can copy from and to by itself. Null where the host does not give that
-/// much, and where there is no such device.
+/// Host memory that a device can copy from and to by itself. It is null where the host does not
+/// give that much, and where there is no such device.
 [[nodiscard]] SlabPool::Memory pinned_memory(int64_t bytes);
 
 /// Events of one device, made once and taken again and again. What waits for an event keeps to the

@@ -47,8 +47,8 @@ struct alignas(sizeof(T) * kVector) Pack {
   T values[kVector];
 };
 
-/// A row's elements have one scale and shift (planes), or each its own (channels last). Rounded to
-/// Out as ATen's casts round.
+/// A row's elements have one scale and shift (planes), or each its own (channels last). It is
+/// rounded to Out as ATen's casts round.
 template <typename Out, int kVector>
 __global__ void __launch_bounds__(kThreads) run(NormChain job, uint32_t packs) {
   using Values = Pack<float, kVector>;

@@ -9,7 +9,7 @@
 namespace noisemark::memopt {
 
 /// Times work on a device without stopping it: marks are put into the device's own order of work
-/// and read afterwards. On a CPU a mark is the steady clock. Used by one thread.
+/// and read afterwards. On a CPU a mark is the steady clock. It is used by one thread.
 class DeviceClock {
  public:
   using Mark = size_t;

@@ -222,7 +222,7 @@ BudgetMode::Excess BudgetMode::excess_of_step(int64_t high_bytes) const {
 }
 
 /// Returns whether so many bytes beside those that the plan of all passes of a step will hold are
-/// too many. Asked of bytes held for backward, which nobody measures.
+/// too many. It is asked of bytes held for backward, which nobody measures.
 bool BudgetMode::exceeds_with(int64_t more_bytes) const {
   if (budget_.target != BudgetTarget::kPeakSaved || more_bytes == 0 || !answer_) return false;
   return together_ * answer_->point.peak_saved_bytes + more_bytes > budget_.bytes;

@@ -36,8 +36,8 @@ class Mode : public SavedTensorSink {
   /// Throws c10::Error where a gradient of the step is not that of what its forward passes did, as
   /// backward does where the host knows it by itself. What only the device knows is asked for here,
   /// so this waits for it: call it where the host has just waited, for the loss say, and before the
-  /// gradients are used. Also for steps that the device repeated alone. Who never calls it has the
-  /// error from begin_step() of a later step.
+  /// gradients are used. Call it for steps that the device repeated alone. Who never calls it has
+  /// the error from begin_step() of a later step.
   virtual void check_step() {}
 
   /// Forward passes from attach() until the mode does what its name says: it may first watch some.

@@ -290,7 +290,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Takes it off the front of `text`. Empty where there is none.
+/// Takes it off the front of `text`. It is empty where there is none.
 std::optional<Decimal> take_decimal(std::string_view& text) {
   if (text.empty() || !is_digit(text.front())) return std::nullopt;
   Decimal number;

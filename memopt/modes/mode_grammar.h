@@ -45,11 +45,11 @@ struct ModeWord {
   bool (*goes_to_host)(const StepGraph& graph, ValueId id) = nullptr;
 };
 
-/// The one table of the grammar's words, place by place. Constant.
+/// The one table of the grammar's words, place by place. It is constant.
 [[nodiscard]] std::span<const ModeWord> mode_words();
 
 /// "2GiB", "512MiB", "20.05MiB", "96KiB" or a number of bytes; a part of a byte counts as a whole
-/// one. Empty for anything else.
+/// one. It is empty for anything else.
 [[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
 /// The same in words, for errors.
 inline constexpr std::string_view kSizeForms =

@@ -143,15 +143,15 @@ class PlannedMode : public Mode {
                                                const Overrides& overrides, bool verified);
   [[nodiscard]] c10::Device device() const;
   [[nodiscard]] const ModelView& model() const { return model_; }
-  /// The memory that is read while a step is recorded. Null where nobody follows it.
+  /// The memory that is read while a step is recorded. It is null where nobody follows it.
   [[nodiscard]] AllocationSource* recorded_memory() const;
 
-  /// Compares values that are recomputed where they lie, without the host. Null where the host
-  /// does: on a CPU.
+  /// Compares values that are recomputed where they lie, without the host. It is null where the
+  /// host does: on a CPU.
   [[nodiscard]] virtual const replay::SampleDevice* late_comparison() const;
 
   /// Returns whether a pass is needed, after the one that verified, in which everything is kept and
-  /// plans are tried. Asked before every pass.
+  /// plans are tried. It is asked before every pass.
   [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
   /// Rehearses in such a pass, before each of its backwards. plan_for() is asked again when the
   /// pass is over.

@@ -16,7 +16,8 @@ struct Choice {
   double error_squared = 0;  ///< part of the squared relative error of the gradient
 };
 
-/// A contiguous part of the forward pass whose backward is contiguous too. At least one choice.
+/// A contiguous part of the forward pass whose backward is contiguous too. It has at least one
+/// choice.
 using Block = std::vector<Choice>;
 
 struct Limits {
@@ -46,12 +47,12 @@ inline constexpr size_t kDefaultLabels = 1'000;
 /// The cheapest selection within the limits: blocks in forward order, whose backward runs in
 /// reverse, so that while a block's window is open exactly the earlier blocks hold their bytes.
 /// Dynamic program over blocks with Pareto-optimal (held, cost, error) labels, of which those are
-/// dropped that a Lagrangian bound proves useless. Exact, with a gap of 0, where at most
+/// dropped that a Lagrangian bound proves useless. It is exact, with a gap of 0, where at most
 /// `max_labels` are left after each block; beyond, labels are thinned, the limits still hold, and
 /// the lower bound shows what may have been lost. Exact solutions are monotone: with a smaller
 /// budget the cost never falls and the peak never rises. A choice that another one of its block
 /// beats or equals in all four figures is not taken. Ties: fewer held bytes, then less error, then
-/// the smaller indices. Empty when nothing fits.
+/// the smaller indices. It is empty when nothing fits.
 [[nodiscard]] std::optional<Solution> solve(const std::vector<Block>& blocks, const Limits& limits,
                                             size_t max_labels = kDefaultLabels);
 

@@ -48,7 +48,7 @@ struct GuardedPlan {
 /// Returns the policy's plan. Where making values again is predicted to need more at the peak than
 /// keeping them (by over 16 KiB, or over a quarter of a peak below 64 KiB), as where all of
 /// backward's values are made from the same few, the policy is followed on one level
-/// (Policy::light), and else recomputes nothing; codecs stay. Not asked where backward is
+/// (Policy::light), and else recomputes nothing; codecs stay. It is not asked where backward is
 /// differentiated itself.
 [[nodiscard]] GuardedPlan resolve_below_none(const std::shared_ptr<const StepGraph>& graph,
                                              const Policy& policy, const Overrides& overrides);

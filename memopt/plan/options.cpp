@@ -15,7 +15,7 @@ size_t index_of(const StepGraph& graph, const RecordedOperator& op) {
   return static_cast<size_t>(&op - graph.operators.data());
 }
 
-/// The same functions, which have no state. False where that cannot be told.
+/// The same functions, which have no state. It is false where that cannot be told.
 bool asks_alike(const Policy& a, const Policy& b) {
   using Ask = bool (*)(const StepGraph&, const RecordedOperator&);
   const auto same = [](const auto& x, const auto& y) {

@@ -143,7 +143,7 @@ void Planner::add_allowed(std::vector<PlanPoint>& points, std::vector<PlanPoint>
                [this](const PlanPoint& point) { return errors_.allows(point.chosen); });
 }
 
-/// Adds to what was found among fewer options. True when all choices among the first so many
+/// Adds to what was found among fewer options. It is true when all choices among the first so many
 /// options were tried.
 bool Planner::search(std::vector<PlanPoint>& points, size_t options) {
   const bool first = options == options_->unlimited();
@@ -223,7 +223,8 @@ plan::Limits Planner::limits_within(int64_t peak_bytes) const {
 }
 
 /// The blocks' estimates are coarsest where the smallest peak is decided: other options are tried
-/// one by one on the plan with the smallest peak. Not those with a price limit, which hold more.
+/// one by one on the plan with the smallest peak. It has none of those with a price limit, which
+/// hold more.
 void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
   const std::vector<std::vector<size_t>> worth =
       worth_trying(first_of(blocks_, options_->unlimited()));

@@ -24,14 +24,14 @@ using CodecChoice =
 struct Policy {
   /// Operators that may be run again. Unrepeatable ones are excluded anyway.
   std::function<bool(const StepGraph&, const RecordedOperator&)> may_replay;
-  /// Tells which of those are cheap: in a two-level plan their results are not kept while a
-  /// block is replayed. Empty: one level.
+  /// Tells which of those are cheap: in a two-level plan their results are not kept while a block
+  /// is replayed. Empty means one level.
   std::function<bool(const StepGraph&, const RecordedOperator&)> light;
   /// Mirror: what operators of other segments read is kept.
   bool keep_what_crosses_segments = false;
   /// Attention: what such an operator reads is not made by running another one, or backward would
   /// recompute all of a transformer at once. What crosses between the two, where the fewest bytes
-  /// do (cuts.h), is kept. Empty: no operator.
+  /// do (cuts.h), is kept. Empty means no operator.
   std::function<bool(const StepGraph&, const RecordedOperator&)> runs_apart;
   /// The missing inputs of an operator are cut out of its result where that holds fewer bytes.
   bool slices = true;

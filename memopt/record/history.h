@@ -28,9 +28,9 @@ namespace noisemark::memopt {
 /// inputs was written, and the shapes of what has no history. Each call becomes a few numbers: one
 /// for the operator, two for each argument, of which one tells of its writes. They are kept by the
 /// number of the autograd node that the call makes; operators that make no node say nothing, but
-/// what they write. Reads no values and keeps nothing alive. For the thread that makes it. Several
-/// may watch at a time, since passes may nest and one pass may be compared with several recorded
-/// ones: each sees every call.
+/// what they write. Reads no values and keeps nothing alive. It is for the thread that makes it.
+/// Several may watch at a time, since passes may nest and one pass may be compared with several
+/// recorded ones: each sees every call.
 class CallWatch {
  public:
   /// `graph` knows the model's tensors.

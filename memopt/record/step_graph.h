@@ -237,7 +237,7 @@ struct StepGraph {
   }
   [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
   /// Returns whether the operator was the first to save the value: that is then there before
-  /// anything that is made from the operator's other results is saved. False of kNone.
+  /// anything that is made from the operator's other results is saved. It is false of kNone.
   [[nodiscard]] bool is_saved_by(ValueId value, OperatorId op) const;
   /// The device that the model is on; empty without a model.
   [[nodiscard]] std::optional<c10::Device> model_device() const;
@@ -272,8 +272,8 @@ void take_measurements(StepGraph& graph, const StepGraph& warm);
 /// arguments. An operator that differs only in its constants becomes unrepeatable in `first`; the
 /// count of these is returned in `unrepeatable`. So do all operators that write memory in place
 /// where a write without autograd differs. What differs of numbers, calls and writes varies, and
-/// the rest of them does not. False: the control flow differs, and nothing may be concluded from
-/// either.
+/// the rest of them does not. It is false where the control flow differs, and nothing may be
+/// concluded from either.
 [[nodiscard]] bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable);
 
 /// Parameter name -> name of the block it belongs to, from names and shapes alone: a block is a

@@ -49,15 +49,15 @@ class BackwardFindings {
 /// Compares what autograd saves in one forward pass with what was recorded, without running
 /// anything and without reading a value: shape, type and memory layout of each tensor, how often
 /// its memory was written, the parameter that it is, and all operators of the pass that it came
-/// from, as far as autograd knows them and with what they were called (HistoryReader). For the
-/// thread that runs the pass.
+/// from, as far as autograd knows them and with what they were called (HistoryReader). It is for
+/// the thread that runs the pass.
 class PathMatch {
  public:
   /// The pass begins now. `graph` must outlive this.
   explicit PathMatch(const StepGraph& graph) : graph_(graph), history_(graph) {}
 
-  /// Returns whether the tensor is the one that was recorded in this slot. To be asked for every
-  /// slot in order, until the answer is no.
+  /// Returns whether the tensor is the one that was recorded in this slot. Ask for every slot in
+  /// order, until the answer is no.
   [[nodiscard]] bool fits(const at::Tensor& tensor, SlotId slot);
   /// The memory stands for what the slot saved: to write that without autograd counts as done.
   void stands_for(const at::Tensor& memory, SlotId slot) {
@@ -82,14 +82,13 @@ struct SavedVariableHooks;
 
 namespace noisemark::memopt {
 
-/// One forward pass and its backward under a plan. Shared by the hooks of its slots; when the last
-/// of them is gone, nothing of the pass is held. Safe for backward on other threads.
-///
-/// A pass that leaves the recorded path (fits()) keeps everything from there on. What shows
-/// in no saved tensor and no autograd node is found when a value is recomputed and is not what
-/// forward had (replay/value_samples.h): on a CPU backward then throws c10::Error, which names the
-/// operator; on another device a DeviceDoubt has it. A kept or held tensor that was changed in
-/// place is such an error too.
+/// One forward pass and its backward under a plan. The hooks of its slots share it; when the last
+/// of them is gone, nothing of the pass is held. Safe for backward on other threads.  A pass that
+/// leaves the recorded path (fits()) keeps everything from there on. What shows in no saved tensor
+/// and no autograd node is found when a value is recomputed and is not what forward had
+/// (replay/value_samples.h): on a CPU backward then throws c10::Error, which names the operator; on
+/// another device a DeviceDoubt has it. A kept or held tensor that was changed in place is such an
+/// error too.
 class PlanExecution {
  public:
   enum class Purpose {
@@ -112,7 +111,7 @@ class PlanExecution {
   void end_forward();
 
   /// Returns whether `tensor`, the first that the pass saves, is the recorded one, so that the pass
-  /// may go on as the recorded one did. Asked before the hooks of that tensor are made.
+  /// may go on as the recorded one did. It is asked before the hooks of that tensor are made.
   [[nodiscard]] bool begins_with(const at::Tensor& tensor);
 
   /// The findings of its backward, whenever that comes. Nobody else knows them when the last hook

@@ -41,7 +41,7 @@ enum class EncodeBy {
 };
 
 /// The values that one forward pass holds for its backward beyond autograd's own slots, as it was
-/// saved or encoded. Not thread-safe.
+/// saved or encoded. It is not thread-safe.
 class HeldValues {
  public:
   HeldValues(const TreatmentPlan& plan, const EncodeKey& key, EncodeBy choice);

@@ -48,7 +48,7 @@ class Rehearsal {
   [[nodiscard]] bool departed() const;
   /// The pass was the recorded one from its first saved tensor to its last.
   [[nodiscard]] bool complete() const;
-  /// The forward pass is over. To be called on its thread, whose operators were watched.
+  /// The forward pass is over. Call it on its thread, whose operators were watched.
   void end_forward();
   /// Nothing is rehearsed any more; what backward does not need otherwise may go.
   void end();
@@ -75,7 +75,7 @@ class GradientProbe {
   /// The program's own backward threw.
   [[nodiscard]] bool failed() const { return failed_; }
   /// ‖g' - g‖ / ‖g‖, g the gradient of all parameters as one vector. Infinite where g' is not
-  /// finite. Null: nothing is rounded, so only what differs each time is an error.
+  /// finite. It is null where nothing is rounded, so only what differs each time is an error.
   [[nodiscard]] double error_of(const std::shared_ptr<const TreatmentPlan>& plan);
   /// Backward passes so far.
   [[nodiscard]] int passes() const { return passes_; }

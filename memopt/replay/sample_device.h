@@ -12,7 +12,7 @@ enum class DeviceType : int8_t;
 /// that both get the same. C++17, no torch, no CUDA header.
 namespace noisemark::memopt::replay {
 
-/// The places of the elements. Passed to a kernel as it is.
+/// The places of the elements. It is passed to a kernel as it is.
 struct SampledElements {
   static constexpr int kMost = 64;
   const unsigned char* data = nullptr;

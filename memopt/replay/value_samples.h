@@ -37,7 +37,7 @@ class ValueSample {
 
 /// The knowledge that a device alone has of the values that were recomputed on it: whether each was
 /// what forward had. One number in its memory, 0 or that of a value that was not, which stays until
-/// it is taken. Used by one thread, but for flag().
+/// it is taken. It is used by one thread, but for flag().
 class DeviceDoubt {
  public:
   /// `kernels`: of the device. Allocates the number.
@@ -60,9 +60,9 @@ class DeviceDoubt {
 };
 
 /// Samples of what the slots of one pass saved, for what is recomputed to be compared with
-/// (ValueSample). Tensors of a CPU are compared at once. Those of another device are
-/// compared there, where a DeviceDoubt is given: it has the number of a slot, from 1, that did not
-/// get what forward had. Used under one lock.
+/// (ValueSample). Tensors of a CPU are compared at once. Those of another device are compared
+/// there, where a DeviceDoubt is given: it has the number of a slot, from 1, that did not get what
+/// forward had. It is used under one lock.
 class ValueSamples {
  public:
   /// `doubt`: may be null. Tensors of its device are compared by it, a CPU's too.

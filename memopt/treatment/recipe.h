@@ -43,7 +43,7 @@ struct Slice {
 
 /// Tells where input `input` of the operator that made `whole` lies in `whole`: it is a part of a
 /// concatenation, the source of a nearest-neighbour upsampling by an integer factor or of a padding
-/// with a constant. Empty for anything else.
+/// with a constant. It is empty for anything else.
 [[nodiscard]] std::optional<Slice> slice_of_input(const StepGraph& graph, ValueId whole,
                                                   ValueId input);
 
@@ -51,13 +51,13 @@ struct Slice {
 /// other results of NAME that autograd saved (the statistics of a norm) in place of what they were
 /// computed from. Whoever defines NAME may define that operator too: it takes what NAME takes, then
 /// NAME's results from the second on, which are tensors, and gives the first again, bit for bit
-/// (that is tried before it is relied on). It is looked for when the recipe is made. Empty where
-/// there is none of that schema for the value's type and the model's device, and where one of the
-/// results was not saved by NAME itself.
+/// (that is tried before it is relied on). It is looked for when the recipe is made. It is empty
+/// where there is none of that schema for the value's type and the model's device, and where one of
+/// the results was not saved by NAME itself.
 [[nodiscard]] std::optional<Recipe> from_statistics_recipe(const StepGraph& graph, ValueId id);
 
 /// The recipes of one graph, each made when it is first asked for: many plans for the same graph
-/// share them. Not thread-safe.
+/// share them. It is not thread-safe.
 class RecipeBook {
  public:
   /// `shortcut_ns`: what shortcuts were found to take, by the value that each gives.

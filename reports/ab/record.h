@@ -73,7 +73,7 @@ struct AbRecord {
   AbBuild a;
   AbBuild b;
   /// The figures of short runs of both builds, before the first pair (judge.h). A row lacks its
-  /// cell, which is the record's. Empty where none were made.
+  /// cell, which is the record's. It is empty where none were made.
   std::vector<ExactRow> figures;
   std::vector<AbPair> pairs;
   Strings environment;  ///< environment of a Result, and the container

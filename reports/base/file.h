@@ -13,7 +13,7 @@ namespace noisemark::reports {
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
 /// A whole file whose bytes are on the disk, but beside `path` still: putting it in place needs no
-/// more room. Removed when it was not.
+/// more room. It is removed when it was not.
 class [[nodiscard]] StagedFile {
  public:
   /// Throws Error (cannot write) with the cause, a full disk for example.

@@ -37,7 +37,7 @@ class InputFile {
 };
 
 /// Says why no file can be opened at `path`: kNotThere, kLinkToNothing, or what lies there instead
-/// ("a pipe"). Empty for a regular file. Throws Error where the path cannot be looked at.
+/// ("a pipe"). It is empty for a regular file. Throws Error where the path cannot be looked at.
 [[nodiscard]] std::string why_no_file(const std::filesystem::path& path);
 inline constexpr std::string_view kNotThere = "not there";
 inline constexpr std::string_view kLinkToNothing = "a link to nothing";

@@ -67,7 +67,7 @@ inline constexpr int kMostNested = 100;  ///< lists and objects within each othe
 void require_shallow(std::string_view text, const std::string& where);
 
 /// Names the place where a text stops being JSON: «from line 2, column 8 on», «it ends too early»,
-/// «it is empty», or that a number is too large. Empty for JSON.
+/// «it is empty», or that a number is too large. It is empty for JSON.
 [[nodiscard]] std::string json_fault(std::string_view text);
 
 /// Says in plain words what a reader of `text` met: that it is no JSON, and where, that a key is

@@ -50,8 +50,8 @@ class JsonFields {
 /// checksum as zeros. A list of plain values takes one line.
 [[nodiscard]] std::string sealed_json(const json::Document& document, const OrderedJson& body);
 
-/// The checksum that the file should carry: of `text` with the digits of `stated` as zeros. Empty
-/// unless `stated` is a digest that occurs exactly once in `text`.
+/// The checksum that the file should carry: of `text` with the digits of `stated` as zeros. It is
+/// empty unless `stated` is a digest that occurs exactly once in `text`.
 [[nodiscard]] std::string expected_checksum(std::string_view text, std::string_view stated);
 
 /// Reads such a text. Throws Error (bad input): another schema or version, or a checksum

@@ -33,9 +33,10 @@ struct Interval {
 [[nodiscard]] double standard_deviation(std::span<const double> samples);
 
 /// Distribution-free interval of the median between two order statistics, from the binomial
-/// distribution: the narrowest symmetric pair of ranks that covers at least `confidence`. Empty
-/// when there are too few samples for any pair to (fewer than 6 at 0.95). The samples are taken as
-/// independent; within one process they rarely are, so it describes this run, not the next one.
+/// distribution: the narrowest symmetric pair of ranks that covers at least `confidence`. It is
+/// empty when there are too few samples for any pair to (fewer than 6 at 0.95). The samples are
+/// taken as independent; within one process they rarely are, so it describes this run, not the next
+/// one.
 [[nodiscard]] std::optional<Interval> median_interval(std::span<const double> samples,
                                                       double confidence = 0.95);
 
@@ -46,8 +47,8 @@ struct BootstrapOptions {
 };
 
 /// A draw below `bound`, the same on every platform: the standard fixes the generator's sequence
-/// but not that of its distributions, so this takes the high word of draw * bound. Uniform up to a
-/// bias of bound / 2^64.
+/// but not that of its distributions, so this takes the high word of draw * bound. It is uniform up
+/// to a bias of bound / 2^64.
 [[nodiscard]] inline size_t index_below(std::mt19937_64& generator, size_t bound) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<size_t>((static_cast<Wide>(generator()) * bound) >> 64U);

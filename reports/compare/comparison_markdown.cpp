@@ -393,8 +393,8 @@ std::string memory_table(const Comparison& comparison, const std::string& cell,
 }
 
 /// The section about who owned which bytes at the peak: a table for a lone cell, or for the first
-/// cells in which they differ, each with the sum and whether that is peak_bytes. Empty where no
-/// bytes by owner were compared.
+/// cells in which they differ, each with the sum and whether that is peak_bytes. It is empty where
+/// no bytes by owner were compared.
 std::string memory_by_owner(const Comparison& comparison) {
   const std::map<std::string, PeakRows> cells = peak_rows(comparison);
   if (cells.empty()) return "";

@@ -235,7 +235,7 @@ std::set<std::string> units_of(const Cell& cell, const Exact& exact) {
   return units;
 }
 
-/// The worst pair, of equally bad ones the first. Empty: no run has the figure.
+/// The worst pair, of equally bad ones the first. It is empty where no run has the figure.
 std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact, bool lower_peak) {
   const std::string moved = why_moved(cell, exact, lower_peak);
   const std::set<std::string> units = units_of(cell, exact);

@@ -133,7 +133,7 @@ struct Cells {
 
 /// Every field in which runs of a cell differ though they must not: those of identity_fields(), and
 /// the initial weights of equal seeds. Each field once, with the first two values that differ.
-/// Empty: comparable.
+/// Empty means comparable.
 [[nodiscard]] std::vector<FieldDifference> identity_differences(const Cell& cell);
 
 /// Settings of the machine in which the paired runs of the two sides differ and which no identity

@@ -22,7 +22,7 @@ struct HtmlPart {
 
 struct HtmlPage {
   std::string markdown;
-  /// Pictures and links of the Markdown are relative to it. Empty: there are none.
+  /// Pictures and links of the Markdown are relative to it. It is empty where there are none.
   std::filesystem::path folder = {};
   std::string more = {};  ///< HTML that follows
   /// Scripts draw from these, name and JSON: "result" (result.json), "prediction" (predict.json),

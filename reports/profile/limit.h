@@ -34,14 +34,14 @@ struct Proposal {
 };
 
 /// Returns what the profiled baseline does not have yet, where its operators take 1 % of a step or
-/// more beyond their roof, by falling share. Empty without a roofline.
+/// more beyond their roof, by falling share. It is empty without a roofline.
 [[nodiscard]] std::vector<Proposal> proposals(const Profile& profile);
 
-/// Section «What to try» of profile.md. Empty where there is no proposal.
+/// Section «What to try» of profile.md. It is empty where there is no proposal.
 [[nodiscard]] std::string proposals_section(const Profile& profile);
 
 /// Says what limits the speed of a step and where the most is to be won, by the roofline and, of a
-/// GPU, by the time that it worked; then what to try first. Empty without a roofline.
+/// GPU, by the time that it worked; then what to try first. It is empty without a roofline.
 [[nodiscard]] std::string limit_words(const Profile& profile);
 
 /// Returns the fields in which a run and a profile must agree for their steps to be the same work

@@ -144,7 +144,7 @@ struct MemoryTimeline {
 };
 
 /// Instants of the last recorded step, at most `most` (at least 2): of those that a plot draws at
-/// one place, and of neighbours where there are too many, the highest stays. Empty without
+/// one place, and of neighbours where there are too many, the highest stays. It is empty without
 /// counters. A pure function.
 [[nodiscard]] MemoryTimeline memory_timeline(const Recording& recording,
                                              const std::vector<MemoryCounter>& counters,

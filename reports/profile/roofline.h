@@ -116,12 +116,12 @@ inline constexpr int kMostPeakRounds = 3;
                                            const std::string& plot = "");
 
 /// Section «The step by a model» of profile.md: the parts as the model of a study adds them up
-/// (PAI, IISWC 2019) beside the measured ones. Empty without parts. A pure function.
+/// (PAI, IISWC 2019) beside the measured ones. It is empty without parts. A pure function.
 [[nodiscard]] std::string step_model_section(const Roofline& roofline);
 
 /// Speed against operations per byte, with the roofs. Behind the figures of an operator its row of
-/// the data says in words what it is. Empty where no operator has both operations and bytes, or no
-/// peak was measured. A pure function.
+/// the data says in words what it is. It is empty where no operator has both operations and bytes,
+/// or no peak was measured. A pure function.
 [[nodiscard]] std::optional<PlotSource> roofline_plot(const Roofline& roofline);
 
 }  // namespace noisemark::reports

@@ -25,8 +25,8 @@ inline constexpr const char* kLost = "lost";  ///< a run without a result
 /// Everything wrong with a result.json, or with a folder that holds one (its artifacts, events.mlog
 /// and report.md too), or with every such folder below it (a suite). A folder or a file that cannot
 /// be read is a finding like any other, and so is a file that a page refers to and that is missing.
-/// Empty: nothing is wrong.
-/// Throws Error (bad input) when there is no result at all, or `path` is another kind of file.
+/// It is empty where nothing is wrong. Throws Error (bad input) when there is no result at all, or
+/// `path` is another kind of file.
 [[nodiscard]] std::vector<Finding> check(const std::filesystem::path& path);
 
 /// The weights that the same results list and that are not there. They are the one artifact that

@@ -52,7 +52,7 @@ void write_insight(const std::filesystem::path& folder, const std::string& resul
 [[nodiscard]] std::string benchmark_name(const Identity& identity);
 
 /// "custom train.steps=60": what a changed definition sets otherwise, and "custom" where that is
-/// not known by key. Empty for a locked one.
+/// not known by key. It is empty for a locked one.
 [[nodiscard]] std::string custom_words(const Identity& identity);
 
 /// Returns one sentence on where a report.md first departs from what its result renders to; empty

@@ -59,7 +59,7 @@ struct Suite {
   std::map<std::string, std::string> earlier;
   /// The reason, by name, why a run left no result without having failed: "cannot run here".
   std::map<std::string, std::string> not_run = {};
-  /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty: of whatever has several.
+  /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty means whatever has several.
   std::vector<std::string> judged = {};
   std::optional<SuitePart> part = {};  ///< is empty where it is whole
   /// The cause, by name, that a run has told. It is why there is no result.
@@ -98,8 +98,8 @@ struct Fields<Suite> {
 
 }  // namespace json
 
-/// Writes `folder`/suite.json. To be done before the runs, so that one that cannot begin is missed
-/// and no earlier result is taken for its own. Throws Error (cannot write).
+/// Writes `folder`/suite.json. Call it before the runs, so that one that cannot begin is missed and
+/// no earlier result is taken for its own. Throws Error (cannot write).
 void write_suite(const std::filesystem::path& folder, const Suite& suite);
 
 /// Returns nothing without a suite.json. Throws Error (bad input) when that is none of ours.

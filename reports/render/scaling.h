@@ -33,7 +33,7 @@ struct RankTimes {
 [[nodiscard]] std::string shared_processors(const Result& result);
 
 /// Returns images/s if no rank ever waited for another: the measured ones times the median step
-/// over the slowest rank's own work. Empty where that was not measured.
+/// over the slowest rank's own work. It is empty where that was not measured.
 [[nodiscard]] std::optional<double> rate_without_exposed(const Result& result);
 
 /// "stages by 1f1b of 8 micro-batches", for an identity with a pipeline.
@@ -49,7 +49,7 @@ struct Bubble {
 
 /// Returns for a sweep over ranks: images/s, the efficiency E_N = T_N / (N T_1), and what it would
 /// be without the exposed part. A row claims none where its ranks share processors, or where one
-/// rank had other threads. Empty where ranks are no axis.
+/// rank had other threads. It is empty where ranks are no axis.
 [[nodiscard]] std::string scaling_table(const Sweep& sweep);
 
 }  // namespace noisemark::reports

@@ -121,7 +121,7 @@ enum class WorkspaceLimit {
 [[nodiscard]] std::string limit_words(const ConvolutionWorkspace& workspace);
 
 /// Limits and what convolutions took, beside what cuDNN was told of its algorithms; one row for
-/// each result that has either. Empty where none has.
+/// each result that has either. It is empty where none has.
 [[nodiscard]] std::string workspace_table(const std::vector<NamedResult>& results);
 
 /// Memory modes side by side, one row for each result that ran under one, and the rows of mode
@@ -132,7 +132,7 @@ enum class WorkspaceLimit {
 [[nodiscard]] std::string mode_table(const std::vector<NamedResult>& results);
 
 /// Returns how many times fewer bytes than "none" the mode could save at the most by making values
-/// again alone. Empty where that bound is not known.
+/// again alone. It is empty where that bound is not known.
 [[nodiscard]] std::optional<double> most_times_fewer(const MemoryMode& mode);
 
 /// The time that the plan was expected to add to a step, as a share of the median step of "none" in
@@ -141,16 +141,16 @@ enum class WorkspaceLimit {
 [[nodiscard]] std::optional<double> predicted_overhead_frac(const MemoryMode& mode);
 
 /// Throughput and shares of the time in which the parts of GPU and processor worked, a row for each
-/// result that came to a step, with why a figure is missing and the definitions beneath. Empty
-/// without a row.
+/// result that came to a step, with why a figure is missing and the definitions beneath. It is
+/// empty without a row.
 [[nodiscard]] std::string utilization_table(const std::vector<NamedResult>& results);
 
 /// The work of an image, the speed that was reached, and its share of the measured peak, a row for
-/// each result whose profile was made. Empty without a row.
+/// each result whose profile was made. It is empty without a row.
 [[nodiscard]] std::string arithmetic_table(const std::vector<NamedResult>& results);
 
 /// The bytes at the peak of a step by owner, in MiB, and their sum, which is the measured peak or
-/// says that it is not; a row for each result whose memory was measured. Empty without a row.
+/// says that it is not; a row for each result whose memory was measured. It is empty without a row.
 [[nodiscard]] std::string memory_table(const std::vector<NamedResult>& results);
 
 /// The three of them under their headings; those that are empty are left out.

@@ -39,8 +39,8 @@ inline constexpr std::array<std::string_view, 9> kReadings{
 [[nodiscard]] std::vector<std::string> changes_while_it_ran(const Strings& environment);
 
 /// Returns those clock reasons by which a GPU slows itself down: too hot, short of power; each
-/// once. A cap on its power is how it always runs and does not count. Empty: it did not, or nobody
-/// could tell.
+/// once. A cap on its power is how it always runs and does not count. It is empty where it did not,
+/// or nobody could tell.
 [[nodiscard]] std::string slow_downs(const std::string& reasons);
 
 /// Returns those of the readings before and after training.

@@ -36,8 +36,8 @@ struct Event {
 /// says what it was.
 [[nodiscard]] std::string event_line(const Event& event);
 
-/// Appends events to a file and flushes each, so that a killed run keeps what it did.
-/// Not safe to share between threads. Throws Error (cannot write).
+/// Appends events to a file and flushes each, so that a killed run keeps what it did. It is not
+/// safe to share between threads. Throws Error (cannot write).
 class EventWriter {
  public:
   using Clock = std::function<int64_t()>;  ///< milliseconds since 1970

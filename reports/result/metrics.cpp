@@ -116,7 +116,7 @@ Value utilization(const Result& result) {
 }
 
 /// The loss of the trained weights is that of an evaluation after the last step; a training that
-/// was cut short has none. Empty where it has one.
+/// was cut short has none. It is empty where it has one.
 std::string why_not_evaluated(const Result& result) {
   const std::vector<Evaluation>& all = result.quality.evaluations;
   if (all.empty()) return "no evaluation was made";

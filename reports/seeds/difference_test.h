@@ -20,14 +20,14 @@ struct EstimatedDifference {
 };
 
 /// The probability that two one-sided t tests, each at `alpha`, prove a true `difference` to lie
-/// within ±margin. Exact: over the distribution of the estimated standard error (Owen 1965;
+/// within ±margin. It is exact: over the distribution of the estimated standard error (Owen 1965;
 /// Phillips 1990), not by the two noncentral t distributions, which count what both tests miss
 /// twice.
 [[nodiscard]] double equivalence_power(const EstimatedDifference& of, double difference,
                                        double margin, double alpha);
 
 /// The smallest true difference that a one-sided t test finds with the power asked for; 0 without
-/// an error. By the noncentral t distribution.
+/// an error. It uses the noncentral t distribution.
 [[nodiscard]] double detectable_difference(const EstimatedDifference& of,
                                            const Sensitivity& sensitivity = {});
 
@@ -41,8 +41,8 @@ struct SeedOutlook {
 
 /// Returns the fewest seeds, at least two (both sides are taken to spread alike in Welch's test),
 /// with which the test decides with the power asked for: that the difference is within the margin,
-/// or beyond it where it is. Empty where more than 10,000 would be needed, because the difference
-/// lies at the margin.
+/// or beyond it where it is. It is empty where more than 10,000 would be needed, because the
+/// difference lies at the margin.
 [[nodiscard]] std::optional<int64_t> seeds_to_decide(const SeedOutlook& outlook,
                                                      const Sensitivity& sensitivity = {});
 
@@ -53,9 +53,9 @@ struct SeedValues {
   std::vector<double> candidate;
 };
 
-/// Pearson's, of two samples of one length. Empty for fewer than three pairs, of which it is always
-/// ±1, and where one side has no spread. Throws std::logic_error for unequal lengths and values
-/// that are not finite.
+/// Pearson's, of two samples of one length. It is empty for fewer than three pairs, of which it is
+/// always ±1, and where one side has no spread. Throws std::logic_error for unequal lengths and
+/// values that are not finite.
 [[nodiscard]] std::optional<double> correlation(std::span<const double> a,
                                                 std::span<const double> b);
 

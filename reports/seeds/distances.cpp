@@ -79,7 +79,7 @@ std::vector<Locked> distance_keys(const DefinitionView& definition, const Distan
 /// Says how a distance departs from what the definition of its run locks: with a sampler, the keys
 /// of [sample], the seed and eval.weights; with quality.extractor, its resize; with
 /// quality.reference, the reference's name or the SHA-256 of its moments. `drawn` is what
-/// sampling.json says. Empty: it does not depart, or nothing is locked.
+/// sampling.json says. It is empty where it does not depart, or nothing is locked.
 std::string why_not_locked_sampling(const DrawnSamples& drawn, const DistanceOrigin& origin,
                                     const Result& run) {
   const DefinitionView definition = definition_of(run);

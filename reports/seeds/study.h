@@ -33,7 +33,7 @@ struct DistanceOrigin {
   bool resize_asserted = false;  ///< the user, not the maker, states one side's resize
   int64_t dimension = 0;
   int64_t samples = 0;
-  std::optional<KernelOrigin> kernel = std::nullopt;  ///< empty unless it is a kernel distance
+  std::optional<KernelOrigin> kernel = std::nullopt;  ///< is empty unless it is a kernel distance
   std::string definition;  ///< sampling's definition: "ho-cifar10@cpu 0123456789ab"; empty: unknown
   std::string sampler;     ///< "ddim, 50 steps, eta 0"
   std::string weights;     ///< "model" or "ema"
@@ -137,7 +137,7 @@ struct QualityRow {
   std::string unit;
   DifferenceScale scale = DifferenceScale::kLogRatio;
   bool gated = false;
-  std::optional<double> margin;          ///< empty unless the row is gated
+  std::optional<double> margin;          ///< is empty unless the row is gated
   std::string margin_from;               ///< "definition", "default", "given"
   std::vector<SeedPair> seeds;           ///< seeds with a value on both sides, sorted
   std::optional<double> reference_mean;  ///< mean over seeds, which is geometric for log-ratios
@@ -152,7 +152,7 @@ struct QualityRow {
   std::optional<double> detectable;       ///< smallest true difference that these seeds would show
   std::optional<int64_t> seeds_needed;    ///< number of seeds that decides, with those that there
                                           ///< are; of an inconclusive row
-  std::optional<QualityVerdict> verdict;  ///< empty unless the row is gated
+  std::optional<QualityVerdict> verdict;  ///< is empty unless the row is gated
   std::string words;
 };
 

@@ -46,7 +46,7 @@ void remove_quality(const std::filesystem::path& folder);
 
 /// Finds what is wrong with a quality.md or quality.json: other bytes than the results of the suite
 /// in its folder are rendered to, or, without a suite there, a page that is not quality.json's or a
-/// quality.json that cannot be read. Empty without them.
+/// quality.json that cannot be read. It is empty without them.
 [[nodiscard]] std::vector<Finding> check_quality(const std::filesystem::path& folder);
 
 }  // namespace noisemark::reports

@@ -475,7 +475,7 @@ std::string values(const QualityStudy& study) {
 }
 
 /// The section on distances: where each comes from, and what was measured of every run, with its
-/// number of samples and its error. Empty without distances.
+/// number of samples and its error. It is empty without distances.
 std::string distances_markdown(const QualityStudy& study) {
   if (study.distances.empty()) return "";
   return fmt::format("\n## Distances\n\n{}\n{}{}", what_was_measured(study),

@@ -42,7 +42,8 @@ class SpanGraph {
     std::vector<uint32_t> edges;  ///< places in edges(), from the first to the last
   };
   /// The longest path, where an edge of each kind takes its time times `scale`. Of equal ones the
-  /// first found counts, as in NetworkX' dag_longest_path. Empty where nodes wait in a circle.
+  /// first found counts, as in NetworkX' dag_longest_path. It is empty where nodes wait in a
+  /// circle.
   [[nodiscard]] Path longest(const std::vector<double>& scale = std::vector<double>(kSpanEdges,
                                                                                     1.0)) const;
 

@@ -35,7 +35,7 @@ class Dataset {
   [[nodiscard]] virtual std::string note() const { return ""; }
   /// Says what data would have `count` pictures in the test split; empty: no data of the user's.
   [[nodiscard]] virtual std::string needed_for_test(int64_t /*count*/) const { return ""; }
-  /// The exact distribution of the pictures where it is known, else null. Owned by the dataset.
+  /// The exact distribution of the pictures where it is known, else null. The dataset owns it.
   [[nodiscard]] virtual const GaussianMixture* mixture() const { return nullptr; }
 };
 

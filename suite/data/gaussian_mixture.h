@@ -19,7 +19,7 @@ class GaussianMixture {
                   double sigma);
 
   /// The data of the `gmm16` benchmarks: 8 smooth patterns of 1 x 16 x 16, rank 4, sigma 0.05,
-  /// equal weights. Locked: the same bits on every machine.
+  /// equal weights. It is locked: the same bits on every machine.
   [[nodiscard]] static GaussianMixture gmm16();
 
   [[nodiscard]] int64_t components() const { return means_.size(0); }

@@ -29,7 +29,7 @@ class Order {
   Order(uint64_t seed, int64_t pictures)
       : seed_(seed), permutation_(static_cast<size_t>(pictures)) {}
 
-  /// `position` counts samples since step 0. Cheap when epochs come in order.
+  /// `position` counts samples since step 0. It is cheap when epochs come in order.
   int64_t picture(int64_t position) {
     const auto count = static_cast<int64_t>(permutation_.size());
     if (position / count != epoch_) shuffle(position / count);

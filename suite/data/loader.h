@@ -34,7 +34,7 @@ struct LoaderOptions {
 /// position (step*batch+i) mod n of epoch (step*batch+i)/n), flips, timesteps and noise from their
 /// streams keyed by (step, i). A rank's samples have the numbers that they have in the whole batch.
 /// All threads work on one batch before the next. Buffers are allocated under
-/// memopt::OwnerScope(Owner::kInput). Not thread-safe: one consumer.
+/// memopt::OwnerScope(Owner::kInput). It is not thread-safe: one consumer.
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, const Definition& definition,

@@ -39,7 +39,7 @@ class DiffusionProcess {
   /// Returns what the network should predict: noise, x0 or v.
   [[nodiscard]] at::Tensor target(const at::Tensor& x0, const at::Tensor& t,
                                   const at::Tensor& noise) const;
-  /// Scalar: squared error, mean over pixels, times loss_weight[t], mean over samples.
+  /// A scalar: squared error, mean over pixels, times loss_weight[t], mean over samples.
   [[nodiscard]] at::Tensor training_loss(const at::Tensor& prediction, const at::Tensor& target,
                                          const at::Tensor& t) const;
   /// [N]: squared error, mean over pixels, not weighted, float64.

@@ -262,8 +262,8 @@ class Cupti {
  public:
   explicit Cupti(const char* library = cupti_library());
 
-  /// Says why it cannot be asked: not installed, or older than what is asked of it. Empty where it
-  /// can.
+  /// Says why it cannot be asked: not installed, or older than what is asked of it. It is empty
+  /// where it can.
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
   /// Calls the function of `parameters`, whose size is filled in; empty without such a function.

@@ -47,8 +47,8 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 /// list names anything else.
 [[nodiscard]] bool is_required(std::string_view part);
 
-/// is_required("cuda"): then no CPU stands in for a GPU, and «cannot run here» is a failure. To be
-/// asked before anything runs.
+/// is_required("cuda"): then no CPU stands in for a GPU, and «cannot run here» is a failure. Ask
+/// before anything runs.
 [[nodiscard]] bool requires_cuda();
 
 /// "cpu", "cuda" (the first) or "cuda:N"; empty is default_device(). Throws Error: exit code 2 for

@@ -90,7 +90,7 @@ class GpuCounters {
   /// One for each of gpm_metrics().
   [[nodiscard]] virtual std::vector<GpmValue> end_window(double window_s) = 0;
   /// Returns the instance of a divided GPU (MIG), which the values of a window are of; power,
-  /// energy, clocks and temperature are of the whole GPU even so. Empty: not divided.
+  /// energy, clocks and temperature are of the whole GPU even so. Empty means not divided.
   [[nodiscard]] virtual std::optional<unsigned> instance() { return std::nullopt; }
   /// Counts the processes beside this one that compute on the GPU, or on its instance; empty where
   /// that is not known.

@@ -68,7 +68,7 @@ struct SampledValue {
 };
 
 /// Returns a value for each metric of `window`, which lasted `window_s`. The first sample is left
-/// out: it also counts what was before it. Without a value where samples overlap, are fewer than
+/// out: it also counts what was before it. It has no value where samples overlap, are fewer than
 /// 10, leave out more than a twentieth of the window or take longer than it, and where the hardware
 /// gave no number or more than all.
 [[nodiscard]] std::vector<SampledValue> summarise(const SamplingWindow& window,

@@ -53,8 +53,8 @@ void require_threads(int64_t threads);
 /// Returns what this process can never hold at once, whatever else there is: the least of the
 /// machine's memory with swap and of the limits, with swap, of the process's control group and of
 /// those above it, less what the process itself holds now (its anonymous pages). What else the
-/// machine holds does not count, because that may go: a smaller amount may still not fit. Empty
-/// where the system does not say.
+/// machine holds does not count, because that may go: a smaller amount may still not fit. It is
+/// empty where the system does not say.
 [[nodiscard]] std::optional<int64_t> memory_limit_bytes(const std::filesystem::path& root = "/");
 
 /// Counts the processes of this one's control group that the kernel ended for want of memory so

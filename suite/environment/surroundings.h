@@ -48,7 +48,7 @@ struct MissingGpu {
 [[nodiscard]] MissingGpu missing_gpu(const Surroundings& around);
 
 /// Returns what is to be said where the CPU is taken because no GPU can be, though there is one:
-/// with the reason. Empty where no GPU shows itself. A pure function.
+/// with the reason. It is empty where no GPU shows itself. A pure function.
 [[nodiscard]] std::string unused_gpu(const Surroundings& around);
 
 }  // namespace noisemark::suite

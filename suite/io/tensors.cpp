@@ -93,7 +93,8 @@ std::string with_type(const std::string& name, const at::Tensor& tensor) {
 }
 
 /// Says what wrappers of modules put before every name: what is before `wanted` in the name that
-/// ends with it. Empty where there is no such name, and where its beginning is not that of all.
+/// ends with it. It is empty where there is no such name, and where its beginning is not that of
+/// all.
 std::string prefix_words(const std::vector<std::string>& names, const std::string& wanted) {
   for (const std::string& name : names) {
     if (!name.ends_with("." + wanted)) continue;

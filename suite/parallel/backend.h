@@ -91,8 +91,8 @@ class Counted final : public Backend {
     const c10::intrusive_ptr<c10d::Store>& store, const Rank& rank, std::chrono::milliseconds limit,
     const std::shared_ptr<Seen>& seen);
 
-/// Lets the group exchange tensors of `device`, a GPU, by NCCL, and connects the ranks. To be
-/// called only where has_nccl().
+/// Lets the group exchange tensors of `device`, a GPU, by NCCL, and connects the ranks. Call it
+/// only where has_nccl().
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
               const Rank& rank, std::chrono::milliseconds limit, const std::shared_ptr<Seen>& seen,
               at::Device device);

@@ -38,7 +38,7 @@ Traffic& operator+=(Traffic& to, const Traffic& more);
 
 /// The ranks of one training, joined: c10d's process group, and the store by which they found each
 /// other. Every wait ends within the time limit: a rank that fails says why (leave()), one that was
-/// killed or stopped gives no sign of life any more, and the others name it. To be used by one
+/// killed or stopped gives no sign of life any more, and the others name it. It is used by one
 /// thread; all ranks must call the same functions in the same order.
 class Group {
  public:

@@ -11,7 +11,7 @@
 namespace noisemark::suite {
 
 /// Tensors on their way from one rank to another (c10d's send and recv). Of the traffic a rank
-/// counts the bytes that it gives, and the time for which it waits. To be used by one thread.
+/// counts the bytes that it gives, and the time for which it waits. It is used by one thread.
 class Messages {
  public:
   explicit Messages(std::shared_ptr<Group> group);

@@ -19,8 +19,8 @@ struct Rank {
 };
 
 /// Reads who this process is from the variables that torchrun, srun (of a job step), mpirun or a
-/// user set. Empty: it was started alone, or as the only one. Throws Error, exit code 2, for a
-/// variable that is missing or is no number in its range.
+/// user set. It is empty where it was started alone, or as the only one. Throws Error, exit code 2,
+/// for a variable that is missing or is no number in its range.
 [[nodiscard]] std::optional<Rank> rank_from(const std::map<std::string, std::string>& variables);
 
 /// The variable by which a rank knows that --ranks started it and chose its address. It begins like

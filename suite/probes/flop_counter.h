@@ -18,8 +18,8 @@ namespace noisemark::suite {
 
 /// Floating-point operations of one call of an operator, from its arguments alone; a fused
 /// multiply-add counts as two, additions of a bias and what an operator makes once more instead of
-/// keeping do not count. Null for an operator that is not a matrix product, a convolution or an
-/// attention.
+/// keeping do not count. It is null for an operator that is not a matrix product, a convolution or
+/// an attention.
 using FlopFormula = int64_t (*)(c10::ArrayRef<c10::IValue> arguments);
 [[nodiscard]] FlopFormula find_flop_formula(std::string_view operator_name);
 

@@ -22,7 +22,7 @@ struct RecorderOptions {
 };
 
 /// Profiles training steps by LibTorch's profiler (kineto), with memory, and names steps, phases
-/// and layers in what it sees. To be given to the trainer as an observer, on whose thread all of it
+/// and layers in what it sees. Give it to the trainer as an observer, on whose thread all of it
 /// happens.
 class StepRecorder final : public StepObserver, private ModuleObserver {
  public:

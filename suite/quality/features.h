@@ -37,7 +37,7 @@ class FeatureExtractor {
   [[nodiscard]] virtual at::Tensor extract(const at::Tensor& images) = 0;
 
   /// Class logits [N, classes] of features [N, d] that extract() gave, without the last layer's
-  /// bias, for the Inception score. Undefined: the network tells no classes.
+  /// bias, for the Inception score. It is undefined where the network tells no classes.
   [[nodiscard]] virtual at::Tensor logits(const at::Tensor& /*features*/) const { return {}; }
 };
 

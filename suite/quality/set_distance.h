@@ -48,7 +48,7 @@ struct SetDistance {
 
 /// Says why nobody can tell whether both sets were made alike: the extractor of one alone is known,
 /// and even the resize moves FID by more than models differ. Such a distance has no extractor's
-/// name and decides no gate. Empty: both are known, or neither is claimed to be of any.
+/// name and decides no gate. It is empty where both are known, or neither is claimed to be of any.
 [[nodiscard]] std::string why_not_alike(const FeatureSet& a, const FeatureSet& b);
 
 }  // namespace noisemark::suite

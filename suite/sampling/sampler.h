@@ -55,7 +55,7 @@ struct SamplerOptions {
   bool channels_last = false;  ///< must be the layout of the model's weights
   int64_t batch = 16;          ///< samples that go through the network together
   /// The sampler calls it before every evaluation of the network; may throw to end the sampling.
-  /// Empty: nothing.
+  /// Empty says nothing.
   std::function<void(const SamplerPosition&)> before_step;
 };
 

@@ -19,7 +19,7 @@ struct SamplingWeights {
 /// Weights from a file under the peers' names, a checkpoint, or the folder of a run (its weights,
 /// their average, or, of a run that did not end, its checkpoint). `kind`, "model" or "ema", says
 /// which of those that a checkpoint or folder holds; for a file that holds one kind it must be
-/// empty or that kind, as far as the file's name says so. Empty: `otherwise`, where there is a
+/// empty or that kind, as far as the file's name says so. Empty means `otherwise`, where there is a
 /// choice. Throws Error, exit code 2, naming what is missing.
 [[nodiscard]] SamplingWeights read_sampling_weights(const std::filesystem::path& source,
                                                     const std::string& kind,

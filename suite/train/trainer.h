@@ -150,7 +150,7 @@ class Trainer {
   /// All that a checkpoint holds: weights, optimizer, average and loss scaler. It is shared with
   /// the trainer; but where ranks keep shards, all must call it, and only the weights are.
   [[nodiscard]] NamedTensors whole_state();
-  /// The share of the optimizer that this rank keeps. Shared.
+  /// The share of the optimizer that this rank keeps. They are shared.
   [[nodiscard]] NamedTensors optimizer_state() const { return adam_.state(); }
   /// Tensors of the current micro-batch that the trainer itself holds: x0, t, noise, x_t,
   /// prediction, loss.
@@ -225,9 +225,9 @@ class Trainer {
   std::shared_ptr<const Dataset> dataset_;
   memopt::Mode& mode_;
   DiffusionProcess process_;
-  std::unique_ptr<Pipeline> pipeline_;  ///< null unless ranks are stages
+  std::unique_ptr<Pipeline> pipeline_;  ///< is null unless ranks are stages
   bool has_others_ = true;              ///< this rank has the memory of the other stages' weights
-  std::unique_ptr<Shards> shards_;      ///< null unless ranks keep shards, or are stages
+  std::unique_ptr<Shards> shards_;      ///< is null unless ranks keep shards, or are stages
   Adam adam_;
   Ema ema_;
   std::optional<LossScaler> scaler_;

@@ -8,8 +8,8 @@
 namespace noisemark::test::gpu {
 
 /// `bytes` that end where a page begins that nobody may touch: what reads or writes behind them
-/// ends the process. Their beginning is aligned as far as their number allows. Filled with ones,
-/// which is NaN where it is floating.
+/// ends the process. Their beginning is aligned as far as their number allows. It is filled with
+/// ones, which is NaN where it is floating.
 class GuardedBytes {
  public:
   explicit GuardedBytes(size_t bytes);

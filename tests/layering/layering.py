@@ -32,12 +32,14 @@ HELP = re.compile(r"(of|that|what|who|where|whether|which|how|whose|with|within|
 # A comment that begins with one of these is never a sentence, with one of the next only if its verb comes before any clause.
 NEVER = re.compile(r"(Also|As|Called|Given|Kept|Likewise|Made|Not|Nor|Once|Since|So|Told|Until|When)\b")
 NEEDS_VERB = re.compile(r"(Above|After|Along|Among|And|At|Before|Behind|Below|Beside|Between|Beyond|By|During|Else|For|From|In|Instead|"
-                        r"Into|Like|On|Or|Over|Per|Rather|Such|Then|Though|Through|To|Twice|Under|Up|With|Within|Without)\b(?!::)|"
-                        r"((?!Need|Seed|Speed)[A-Z][a-z]+ed|Constant|Cut|Drawn|Empty|Exact|Exactly|False|Found|Held|Left|Lossless|Null|Only|"
-                        r"Proven|Put|Read|Spent|Taken|True|Undefined|Uniform|Unsigned|Written)"
-                        r"(?=$|[,.:;]|\s(a|after|again|and|as|at|because|before|beside|but|by|equally|for|from|here|if|in|into|it|once|only|of|"
-                        r"on|or|outside|over|since|so|that|the|to|under|unless|until|up|when|where|while|with|without)\b)")
-CLAUSE = re.compile(r"[.:;](\s|$)|\b(as|because|but for|how|if|than|that|until|what|when|where|which|while|who|whom|whose|why)\b")
+                        r"Into|Like|On|Or|Over|Per|Rather|Such|Then|Though|Through|To|Twice|Under|Up|With|Within|Without)\b(?!::)")
+# An adjective or participle without a subject, or an order in disguise: no sentence of a comment begins so.
+BARE = re.compile(r"To be\b|((?!Need|Seed|Speed)[A-Z][a-z]+ed|Constant|Cut|Drawn|Empty|Exact|Exactly|False|Found|Held|Left(?! to itself)|Lossless|Null|"
+                  r"Proven|Put|Read|Spent|Taken|True|Undefined|Uniform|Unsigned|Written)"
+                  r"(?=$|[,.:;]|\s(a|after|again|and|as|at|because|before|beside|but|by|equally|for|from|here|if|in|into|it|once|only|of|on|"
+                  r"or|outside|over|since|so|that|the|to|under|unless|until|up|when|where|while|with|without)\b)")
+SENTENCE = re.compile(r"(?<=[a-z0-9)`])[.] (?=[A-Z])")
+CLAUSE = re.compile(r"[.:;](\s|$)|\b(as|because|but for|how|if|than|that|unless|until|what|when|where|which|while|who|whom|whose|why)\b")
 VERB = re.compile(r"\b(are|can|cannot|could|did|do|does|had|has|have|is|may|must|should|was|were|will|would|"
                   r"allocates|begins|comes?|copies|costs?|counts?|differs?|ends?|finds?|gets?|gives?|goes|holds?|keeps?|knows?|lies?|makes?|"
                   r"means?|needs?|reaches|rounds|says?|sees?|shows?|stands?|takes?|tells?|wants?|works?|writes|wrote)\b")
@@ -164,12 +166,12 @@ def help_fragments_in(text: str) -> list[tuple[int, str]]:
 
 
 def is_fragment(comment: str) -> bool:
-    """Returns whether the words, with which a comment begins, are no sentence and no noun phrase."""
+    """Returns whether the first of the sentences is none and no noun phrase, or a later one begins with a bare adjective."""
     comment = comment[:1].upper() + comment[1:]
-    if NEEDS_VERB.match(comment):
-        clause = CLAUSE.search(comment)
-        return not VERB.search(comment[: clause.start()] if clause else comment)
-    return bool(FRAGMENT.match(comment) or NEVER.match(comment))
+    first, *others = SENTENCE.split(comment)
+    verbless = [sentence for sentence in (first, *others) if not VERB.search(CLAUSE.split(sentence)[0])]
+    return (bool(FRAGMENT.match(first) or NEVER.match(first) or (first in verbless and NEEDS_VERB.match(first)))
+            or any(map(BARE.match, verbless)))
 
 
 class Comment(NamedTuple):

@@ -41,7 +41,7 @@ NOISEMARK_SHARED float power_of_two(int exponent) {
   return float_of(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
-/// Number of ones. In arithmetic that every vector unit has.
+/// Number of ones. It uses arithmetic that every vector unit has.
 NOISEMARK_SHARED uint32_t ones_in(uint32_t word) {
 #ifdef __CUDA_ARCH__
   return static_cast<uint32_t>(__popc(word));

@@ -203,7 +203,7 @@ struct Positive {
   }
 };
 
-/// See SmallFloat. `number` is an Extent. kFinite: it says so of all elements.
+/// See SmallFloat. `number` is an Extent. kFinite says that all elements are finite.
 template <typename Format, typename Type, bool kFinite>
 struct Reduced {
   using Element = typename Type::Bits;
@@ -226,8 +226,8 @@ struct Reduced {
 };
 
 /// Index of a maximum in its input plane, as its position in the window: bits 2-3 row, bits 0-1
-/// column. Windows of up to 4 x 4; where their rows interleave in memory it may not be found. For
-/// tensors of fewer than 2^31 elements.
+/// column. Windows of up to 4 x 4; where their rows interleave in memory it may not be found. They
+/// are for tensors of fewer than 2^31 elements.
 class PoolPosition {
  public:
   using Element = int64_t;
@@ -260,8 +260,8 @@ class PoolPosition {
     return (offset >= pitch ? 1 : 0) + (offset >= 2 * pitch ? 1 : 0) +
            (offset >= 3 * pitch ? 1 : 0);
   }
-  /// floor(a / b) from 1 / b. Exact for 0 <= a < 2^31: (a + 0.5) / b is at least 0.5 / b from every
-  /// integer, and the two roundings err by less than 2^-20 / b.
+  /// floor(a / b) from 1 / b. It is exact for 0 <= a < 2^31: (a + 0.5) / b is at least 0.5 / b from
+  /// every integer, and the two roundings err by less than 2^-20 / b.
   static NOISEMARK_SHARED int32_t divide(int32_t a, double inverse) {
     return static_cast<int32_t>((a + 0.5) * inverse);
   }

@@ -42,7 +42,8 @@ struct FieldJob {
   uint32_t* words = nullptr;   ///< [blocks * 32]
   int64_t count = 0;
   FieldParameters common;
-  /// [1], exact forms: set to 1 when an element does not survive. Null: all are known to.
+  /// [1], exact forms: set to 1 when an element does not survive. It is null where all are known
+  /// to.
   int32_t* lost = nullptr;
 };
 

@@ -37,8 +37,7 @@ class Network {
   [[nodiscard]] static Network shipped(at::Device device);
 
   /// pictures uint8 [N, 3, H, W], H and W at least kSmallest, on any device -> [N, kFeatures]
-  /// float32 on the network's. As they are: nothing is resized. Throws Error, exit code 2, for
-  /// another shape.
+  /// float32 on the network's. Nothing is resized. Throws Error, exit code 2, for another shape.
   [[nodiscard]] at::Tensor features(const at::Tensor& pictures) const;
 
  private:

@@ -9,8 +9,8 @@
 namespace noisemark::suite {
 
 /// Chooses the samples that a distance looks at: `count` different numbers below `total`, for
-/// subset number `subset` of set 0 or 1. Called in ascending order of subset, set 0 before set 1.
-/// `count` is at most `total`.
+/// subset number `subset` of set 0 or 1. It is called in ascending order of subset, set 0 before
+/// set 1. `count` is at most `total`.
 using DrawSubset =
     std::function<std::vector<int64_t>(int64_t subset, int set, int64_t total, int64_t count)>;
 

@@ -26,8 +26,8 @@ struct DeviceReadings {
 
 /// Reads what the GPU of `options` does while training goes on: trains in a session of its own and
 /// reads the GPU beside it; then samples its counters in windows of their own, which are no longer
-/// than `window_s`. To be called before this process profiles: LibTorch's profiler leaves CUPTI
-/// attached to every launch that follows. Throws Interrupted and NonFinite.
+/// than `window_s`. Call it before this process profiles: LibTorch's profiler leaves CUPTI attached
+/// to every launch that follows. Throws Interrupted and NonFinite.
 [[nodiscard]] DeviceReadings device_pass(const SessionOptions& options, const PassWatch& watch,
                                          double window_s = kDeviceWindow_s);
 

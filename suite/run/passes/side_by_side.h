@@ -13,7 +13,7 @@
 namespace noisemark::suite {
 
 /// SHA-256 of every tensor of one step: "loss", "gradient.NAME" before clipping, "weight.NAME"
-/// after the step. Over name, type, shape and bytes.
+/// after the step. It covers name, type, shape and bytes.
 using StepDigests = std::vector<std::pair<std::string, std::string>>;
 
 /// The record of one of the trainings in the compared steps.

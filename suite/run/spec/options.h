@@ -110,7 +110,7 @@ struct SpelledOption {
 /// Variables of a process's environment, by name.
 using Variables = std::map<std::string, std::string>;
 
-/// The user's wishes as typed; checked by plan_runs(). Empty or unset: the default named
+/// The user's wishes as typed; checked by plan_runs(). Empty or unset stands for the default named
 /// beside it.
 struct RunOptions {
   std::string id;                      ///< benchmark, benchmark@scale, suite, or a definition file

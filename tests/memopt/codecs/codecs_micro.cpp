@@ -45,8 +45,8 @@ struct Place {
   std::string prefix;
 };
 
-/// The bandwidth of a plain copy. Measured when the first benchmark asks: before all tensors are
-/// made the GPU would fall back to its idle clocks in between.
+/// The bandwidth of a plain copy. It is measured when the first benchmark asks: before all tensors
+/// are made the GPU would fall back to its idle clocks in between.
 double copy_bandwidth_of(c10::Device gpu) {
   static const double bandwidth = test::copy_bandwidth(gpu);
   return bandwidth;

@@ -52,7 +52,7 @@ struct Trace {
 struct Execution {
   std::function<std::unique_ptr<Mode>()> make_mode;
   /// Weights are set to those of this trace after every step, so that every gradient of a mode that
-  /// rounds can be compared. Null: they are the program's own.
+  /// rounds can be compared. Null says that they are the program's own.
   const Trace* follow = nullptr;
   bool measures_saved = false;  ///< fills Trace::peak_saved_bytes
 };

@@ -316,8 +316,8 @@ std::optional<size_t> lost_parameter(const Trace& none, const Trace& got) {
   return std::nullopt;
 }
 
-/// `own`: what a rounding of the oracle's own leaves. Asked where a bound for the rounding says too
-/// little, or is exceeded behind a norm, which the program has if it `normalizes`.
+/// `own`: what a rounding of the oracle's own leaves. It is asked where a bound for the rounding
+/// says too little, or is exceeded behind a norm, which the program has if it `normalizes`.
 std::optional<Finding> compare_rounded(const std::string& spelling, const Trace& none,
                                        const Trace& got, bool normalizes,
                                        const std::function<OwnErrors(const Rounding&)>& own) {

@@ -26,7 +26,7 @@ using MakeMode = std::function<std::unique_ptr<Mode>(const std::string& spelling
 /// promise: a lossless mode gives every loss, gradient and weight bit for bit; one that rounds
 /// gives finite gradients within a bound for its rounding; live bytes return to what they were; a
 /// budget is kept or the mode says that it is not; no more bytes are held than under "none", and a
-/// plan that is never followed is no secret. Empty: nothing.
+/// plan that is never followed is no secret. Empty says nothing.
 [[nodiscard]] std::optional<Finding> judge(const Program& program, const MakeMode& make);
 
 }  // namespace noisemark::memopt::programs

@@ -13,7 +13,7 @@ namespace {
 using Candidates = std::vector<Program>;
 
 /// Leaves out the calls [first, first + count): a use of one of their results becomes a use of an
-/// earlier value of the same type. False where there is none.
+/// earlier value of the same type. It is false where there is none.
 bool remove_calls(Program& program, size_t first, size_t count) {
   const auto types = types_of(program, program.loop.batch);
   std::vector<int> renamed(program.calls.size() + 1);
