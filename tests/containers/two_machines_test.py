@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT, PROGRAM = sys.argv.pop(1), sys.argv.pop(1)
 SCRIPT = Path(ROOT) / "containers/two-machines.py"
-SHORT = ["--rates", "0.1", "--steps", "12", "--set", "model.dim=32", "train.batch=4"]
+SHORT = ["--rates", "0.1", "--steps", "12", "--rounds", "1", "--set", "model.dim=32", "train.batch=4"]
 
 # Sets half of the bandwidth that it was asked for.
 HALF = """#!/bin/sh
@@ -78,7 +78,7 @@ class TwoMachines(unittest.TestCase):
         host = float(re.search(r"([0-9.]+) ms without a limit", done.stdout).group(1))
         # Two buckets of gradients, or one, and the loss.
         self.assertIn(delay, (2 * 4 * 50, 3 * 4 * 50))
-        self.assertAlmostEqual(predicted, term + delay + host - hidden, delta=0.3)  # five roundings to 0.1
+        self.assertAlmostEqual(predicted, max(term, host) + delay - hidden, delta=0.25)  # five roundings to 0.1
 
     def test_a_kernel_that_cannot_delay_is_named_and_links_have_no_delay(self):
         done = run_with(NO_NETEM, ["--delay-ms", "50"])
