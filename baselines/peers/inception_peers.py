@@ -39,7 +39,7 @@ def random_state(seed: int = 0) -> Features:
 
 
 def torch_fidelity_extractor(weights: Path, taps: tuple[str, ...] = TAPS) -> Extractor:
-    """uint8 pictures [N, 3, H, W] -> features by tap."""
+    """uint8 images [N, 3, H, W] -> features by tap."""
     names = {tap: "logits_unbiased" if tap == "logits" else tap for tap in taps}
     network = FeatureExtractorInceptionV3(
         "inception-v3-compat", list(names.values()), feature_extractor_weights_path=str(weights)
@@ -53,7 +53,7 @@ def torch_fidelity_extractor(weights: Path, taps: tuple[str, ...] = TAPS) -> Ext
 
 
 def pytorch_fid_extractor(weights: Path, taps: tuple[str, ...] = TAPS[:4]) -> Extractor:
-    """uint8 pictures [N, 3, H, W] -> features by tap. The peer has no logits. Pictures become
+    """uint8 images [N, 3, H, W] -> features by tap. The peer has no logits. Images become
     floats as its own data set makes them, maps become features as its own driver averages them."""
     state = torch.load(weights, weights_only=True)
     blocks = [pytorch_fid.inception.InceptionV3.BLOCK_INDEX_BY_DIM[int(tap)] for tap in taps]

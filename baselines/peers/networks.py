@@ -76,7 +76,7 @@ def build_network(definition: Definition) -> nn.Module:
 def build_loss(
     definition: Definition, network: nn.Module, **sampling: float
 ) -> GaussianDiffusion:
-    """Called with pictures in [0, 1] it draws timesteps and noise and gives the training loss. Its
+    """Called with images in [0, 1] it draws timesteps and noise and gives the training loss. Its
     sample() takes the settings in `sampling`."""
     diffusion = definition["diffusion"]
     return GaussianDiffusion(

@@ -121,7 +121,7 @@ def _asked(allocator: Allocator, device: torch.device) -> Live:
 
 
 def measure_on_gpu(trainer: PeerTrainer, allocator: Allocator) -> MemoryPass:
-    """The same of a trainer on a GPU. The step goes first: no pictures but its own are there then."""
+    """The same of a trainer on a GPU. The step goes first: no images but its own are there then."""
     before = _asked(allocator, trainer.device)
     trainer.step()
     after = _asked(allocator, trainer.device)

@@ -1,4 +1,4 @@
-"""Training pictures in memory, so that the peers are timed and not their file formats."""
+"""Training images in memory, so that the peers are timed and not their file formats."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _TEST_FILE = "test_batch.bin"
 
 @dataclass(frozen=True)
 class Pictures:
-    """All training pictures [N, C, H, W], uint8, and what is known of where they come from."""
+    """All training images [N, C, H, W], uint8, and what is known of where they come from."""
 
     values: torch.Tensor
     flip: bool
@@ -72,7 +72,7 @@ def _read_cifar10(folder: Path, flip: bool) -> Pictures:
 
 
 def _noise(definition: Definition) -> Pictures:
-    """Noisemark's generated pictures are its own; a step takes as long on noise."""
+    """Noisemark's generated images are its own; a step takes as long on noise."""
     model = definition["model"]
     shape = (_GENERATED, model["channels"], model["resolution"], model["resolution"])
     generator = torch.Generator().manual_seed(definition["data"].get("seed", 0))

@@ -1,4 +1,4 @@
-"""Pictures that are made ahead of the step, as the peers' users have them from a DataLoader with workers."""
+"""Images that are made ahead of the step, as the peers' users have them from a DataLoader with workers."""
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -150,7 +150,7 @@ class PeerTrainer:
         return self._prefetch.next()
 
     def micro_batch(self) -> torch.Tensor:
-        """The next pictures, on the device."""
+        """The next images, on the device."""
         images = self._next_pictures().to(self.device, non_blocking=True)
         return images.contiguous(memory_format=self.layout)
 

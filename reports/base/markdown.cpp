@@ -238,7 +238,7 @@ std::vector<std::string_view> addresses_in_line(std::string_view line) {
   return found;
 }
 
-/// The addresses of the links of a page of HTML; pictures are in it, and scripts end it.
+/// The addresses of the links of a page of HTML; images are in it, and scripts end it.
 std::vector<std::string_view> addresses_in_html(std::string_view page) {
   constexpr std::string_view kLink = "<a href=\"";
   std::vector<std::string_view> found;

@@ -34,7 +34,7 @@ inline constexpr std::string_view kGlossaryLine =
 
 /// A link to a file by a path relative to the page.
 [[nodiscard]] std::string link(std::string_view text, std::string_view path);
-/// Shows a picture, likewise.
+/// Shows an image, likewise.
 [[nodiscard]] std::string picture(std::string_view text, std::string_view path);
 /// Returns the path that such a link was made for from the address in it, where bytes are %XX.
 [[nodiscard]] std::string path_of_address(std::string_view address);

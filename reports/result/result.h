@@ -63,7 +63,7 @@ struct DataFile {
   std::optional<int64_t> pictures = std::nullopt;
 };
 
-/// Says whether the row names what was left out of a folder of pictures, which is no part of the
+/// Says whether the row names what was left out of a folder of images, which is no part of the
 /// data.
 [[nodiscard]] inline bool is_left_out(const DataFile& file) {
   return file.pictures == 0;

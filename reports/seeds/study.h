@@ -211,7 +211,7 @@ struct QualityStudy {
   std::vector<StepRow> steps;                  ///< tiers 0 and 1
   std::vector<DistanceOrigin> distances;       ///< one of each metric, more where they differ
   std::vector<DistanceValue> distance_values;  ///< distances of every run
-  std::vector<std::string> sheets;             ///< pictures of samples, as the page links to them
+  std::vector<std::string> sheets;             ///< images of samples, as the page links to them
   std::vector<FieldDifference> differences;    ///< differences of runs that are not comparable
   std::vector<std::string> unpaired;           ///< seeds that one side lacks
   std::vector<std::string> without_result;     ///< runs that were planned or begun and left none

@@ -16,7 +16,7 @@ namespace noisemark::reports {
 struct QualitySide {
   Side side;
   std::vector<RunDistance> distances;
-  std::vector<std::string> sheets;  ///< pictures of samples, as a page links to them
+  std::vector<std::string> sheets;  ///< images of samples, as a page links to them
   /// Runs of benchmarks that their suite does not train over seeds: of their modes it is judged
   /// what is known of every step, tiers 0 and 1.
   Side by_steps = {};

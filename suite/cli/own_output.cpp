@@ -162,7 +162,7 @@ struct Input {
   bool whole = false;  ///< every file of a folder is read, or may be
 };
 
-/// Moments of features lie beside the pictures that they are of, and are read from no folder.
+/// Moments of features lie beside the images that they are of, and are read from no folder.
 bool is_read(const Input& input, const fs::path& file) {
   return is_kept(file) || is_named_as_kept(file) || (input.whole && file.extension() != ".npz");
 }

@@ -132,11 +132,11 @@ struct EvalConfig {
   double target_loss = 0.0;       ///< loss whose time is told; 0: none
 };
 
-/// Pictures drawn with the trained weights: those that `eval.weights` names.
+/// Images drawn with the trained weights: those that `eval.weights` names.
 struct SampleConfig {
   std::string sampler = "none";         ///< "none", "ddim" or "ddpm"
-  int64_t count = 64;                   ///< pictures
-  int64_t ddim_steps = 50;              ///< evaluations of the network for a picture, at most T
+  int64_t count = 64;                   ///< images
+  int64_t ddim_steps = 50;              ///< evaluations of the network for an image, at most T
   double ddim_eta = 0.0;                ///< 0 to 1: share of fresh noise in every step
   std::string grid = "lucid";           ///< timesteps of ddim: "lucid" or diffusers' "trailing"
   std::string ddpm_variance = "small";  ///< "small" (the posterior's) or "large" (beta)

@@ -41,11 +41,11 @@ inline constexpr std::array<CifarFile, 6> kCifarFiles{{
 [[nodiscard]] std::string cifar_standing(const std::vector<reports::DataFile>& files);
 
 /// "cifar10": `folder` is the one that holds the files above, or its parent when they lie in
-/// `cifar-10-batches-bin`. All pictures are kept in memory as bytes. Files of fewer whole records
+/// `cifar-10-batches-bin`. All images are kept in memory as bytes. Files of fewer whole records
 /// than the official ones are accepted where all six are such: the data are unofficial, and note()
 /// names the files with their sizes. Throws Error, exit code 2, naming the file that is missing, of
 /// a wrong size, shorter than the official one beside one that is not (its end was lost), or holds
-/// a label above 9; and for another copy of the pictures (an archive, the Python version, Kaggle's)
+/// a label above 9; and for another copy of the images (an archive, the Python version, Kaggle's)
 /// saying which it is and which is needed.
 [[nodiscard]] std::shared_ptr<const Dataset> open_cifar10(const Definition& definition,
                                                           const std::string& folder);

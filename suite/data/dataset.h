@@ -15,14 +15,14 @@ class GaussianMixture;
 
 enum class Split { kTrain, kTest };
 
-/// Pictures of one shape, by index. Immutable after construction, so that every thread may read it.
+/// Images of one shape, by index. Immutable after construction, so that every thread may read it.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   [[nodiscard]] virtual int64_t size(Split split) const = 0;
-  /// Writes picture `index` of `split` as C*H*W floats in [-1, 1], not flipped. Throws Error (exit
-  /// code 2) naming the file when a picture cannot be decoded.
+  /// Writes image `index` of `split` as C*H*W floats in [-1, 1], not flipped. Throws Error (exit
+  /// code 2) naming the file when an image cannot be decoded.
   virtual void read(Split split, int64_t index, std::span<float> out) const = 0;
 
   [[nodiscard]] virtual int64_t channels() const = 0;
@@ -33,9 +33,9 @@ class Dataset {
   [[nodiscard]] virtual std::string standing() const = 0;
   /// Returns what the user should know of the data although it stops nothing; empty: nothing.
   [[nodiscard]] virtual std::string note() const { return ""; }
-  /// Says what data would have `count` pictures in the test split; empty: no data of the user's.
+  /// Says what data would have `count` images in the test split; empty: no data of the user's.
   [[nodiscard]] virtual std::string needed_for_test(int64_t /*count*/) const { return ""; }
-  /// The exact distribution of the pictures where it is known, else null. The dataset owns it.
+  /// The exact distribution of the images where it is known, else null. The dataset owns it.
   [[nodiscard]] virtual const GaussianMixture* mixture() const { return nullptr; }
 };
 

@@ -18,7 +18,7 @@ struct FieldShape {
   int64_t max_frequency = 2;  ///< periods per width and per height, at the most
 };
 
-/// A smooth random picture: a sum of plane waves with random frequency, phase and amplitude per
+/// A smooth random image: a sum of plane waves with random frequency, phase and amplitude per
 /// channel, scaled so that every value lies in [-1, 1]. Same bits on every machine (elementary.h).
 class SmoothField {
  public:
@@ -37,13 +37,13 @@ class SmoothField {
   std::vector<double> amplitudes_;     ///< [channels, waves]
 };
 
-/// Pictures of a generated split when `data.train_samples` is 0, and of every generated test split.
+/// Images of a generated split when `data.train_samples` is 0, and of every generated test split.
 inline constexpr int64_t kGeneratedSamples = 65'536;
 
 /// "gmm16": draws of GaussianMixture::gmm16().
 [[nodiscard]] std::shared_ptr<const Dataset> open_gmm16(const Definition& definition);
 
-/// "synthetic": smooth random pictures (SmoothField, 6 waves of at most 4 periods) of the model's
+/// "synthetic": smooth random images (SmoothField, 6 waves of at most 4 periods) of the model's
 /// shape, cheap to make at any resolution.
 [[nodiscard]] std::shared_ptr<const Dataset> open_synthetic(const Definition& definition);
 

@@ -11,7 +11,7 @@
 /// the orientation of EXIF are not applied, because no training pipeline of the peers applies them.
 /// Pillow's way counts also where one would expect another: of 16 bits the upper 8 are kept, but
 /// 16-bit gray is cut off at 255, palettes are black beyond their end, and an animation is its
-/// first frame, on black or the palette's first colour where it does not fill the picture.
+/// first frame, on black or the palette's first colour where it does not fill the image.
 namespace noisemark::suite {
 
 /// A stored pixel in [0, 255] as the model sees it, in [-1, 1]: float32 arithmetic in the order of
@@ -45,7 +45,7 @@ class ImageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Pixels of one picture at the most, so that a damaged header does not ask for all memory.
+/// Pixels of one image at the most, so that a damaged header does not ask for all memory.
 inline constexpr int64_t kMaxPixels = int64_t{1} << 28;
 
 struct DecodedImage {
@@ -58,8 +58,8 @@ struct DecodedImage {
 /// Returns whether `bytes` begin as a PNG or JPEG does.
 [[nodiscard]] bool is_image(std::span<const uint8_t> bytes);
 
-/// Names the picture format that `bytes` begin as where it is one that is not read ("a WebP
-/// picture"), or returns nothing.
+/// Names the image format that `bytes` begin as where it is one that is not read ("a WebP
+/// image"), or returns nothing.
 [[nodiscard]] std::string foreign_format(std::span<const uint8_t> bytes);
 
 /// Returns whether `bytes` begin as a ZIP, gzip, bzip2, xz, 7z or RAR archive does.
@@ -78,7 +78,7 @@ namespace detail {
 /// Throws ImageError for a size that no one decodes.
 void check_size(int64_t width, int64_t height);
 
-/// Returns a black picture.
+/// Returns a black image.
 [[nodiscard]] Picture new_picture(int64_t width, int64_t height);
 
 /// Adds `words` to what is odd about a file, once.

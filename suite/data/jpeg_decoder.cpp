@@ -68,7 +68,7 @@ void skip(j_decompress_ptr info, long count) {  // NOLINT(google-runtime-int): t
   info->src->bytes_in_buffer -= skipped;
 }
 
-/// Returns whether a progressive picture ends before every coefficient was refined to its last bit.
+/// Returns whether a progressive image ends before every coefficient was refined to its last bit.
 /// libjpeg then makes the rest up without a warning, and not in every version alike.
 bool lacks_scans(const jpeg_decompress_struct& info) {
   if (info.progressive_mode == FALSE || info.coef_bits == nullptr) return false;

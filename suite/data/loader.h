@@ -26,7 +26,7 @@ struct LoaderOptions {
   int64_t first_step = 0;
   int64_t last_step = 0;  ///< exclusive; next() past it is a programming error
   BatchShare share = {};  ///< share of one rank: the batch holds its samples alone
-  bool noise = true;      ///< off: Batch::noise stays undefined (to time the pictures alone)
+  bool noise = true;      ///< off: Batch::noise stays undefined (to time the images alone)
 };
 
 /// Batches in step order, made by background threads. Same bits for every thread count and prefetch
@@ -44,7 +44,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// The next step's batch. Rethrows what a thread threw while it made this step (of several, the
-  /// error of the first picture), and again on every later call.
+  /// error of the first image), and again on every later call.
   [[nodiscard]] Batch next();
 
  private:

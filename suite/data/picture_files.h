@@ -22,8 +22,8 @@ struct PictureFile {
   std::string path;  ///< relative to the folder
   int64_t bytes = 0;
   std::string sha256;
-  std::string damage;    ///< is empty of a whole picture; else the members below mean nothing
-  std::string remark;    ///< DecodedImage::remark of a whole picture
+  std::string damage;    ///< is empty of a whole image; else the members below mean nothing
+  std::string remark;    ///< DecodedImage::remark of a whole image
   int64_t channels = 0;  ///< number in the file, 1 or 3
   int64_t width = 0;
   int64_t height = 0;
@@ -32,7 +32,7 @@ struct PictureFile {
 /// An entry of the folder that is not used.
 struct LeftOut {
   std::string path;    ///< relative to the folder; of a folder with a slash at its end
-  std::string reason;  ///< "is no picture"
+  std::string reason;  ///< "is no image"
 };
 
 struct PictureFiles {
@@ -59,7 +59,7 @@ void require_picture_folder(const std::filesystem::path& folder, const std::stri
     const std::filesystem::path& folder,
     const std::optional<std::pair<std::string, std::string>>& splits = {});
 
-/// Counts what was left out by its reason, the pictures that are odd but whole, and the folders
+/// Counts what was left out by its reason, the images that are odd but whole, and the folders
 /// behind links, and names the first of each; empty where there is none of them.
 [[nodiscard]] std::string note_of(const PictureFiles& found);
 
@@ -67,16 +67,16 @@ void require_picture_folder(const std::filesystem::path& folder, const std::stri
 void require_undamaged(const std::filesystem::path& folder,
                        const std::vector<PictureFile>& pictures);
 
-/// One row, "." : the SHA-256 over one line "path bytes sha256\n" per picture.
+/// One row, "." : the SHA-256 over one line "path bytes sha256\n" per image.
 [[nodiscard]] reports::DataFile listing_of(const std::vector<PictureFile>& pictures);
 
-/// The same of the pictures that are odd but whole, which the row's name counts and names one by
+/// The same of the images that are odd but whole, which the row's name counts and names one by
 /// one; nothing where there is none.
 [[nodiscard]] std::optional<reports::DataFile> listing_of_odd(
     const std::vector<PictureFile>& pictures);
 
 /// A row whose name counts what was left out and names every entry, with the SHA-256 over one line
-/// "path reason\n" per entry and no picture; nothing where all was used.
+/// "path reason\n" per entry and no image; nothing where all was used.
 [[nodiscard]] std::optional<reports::DataFile> listing_of_left_out(const PictureFiles& found);
 
 /// Throws Error, exit code 2, naming the file when it cannot be read.

@@ -6,7 +6,7 @@
 
 namespace noisemark::suite {
 
-/// Pixels of a picture: rows from top to bottom, in a row the channels of each pixel together.
+/// Pixels of an image: rows from top to bottom, in a row the channels of each pixel together.
 struct PngPixels {
   int64_t width = 0;
   int64_t height = 0;

@@ -107,7 +107,7 @@ constexpr int64_t kTraceSteps = 10;
 constexpr int64_t kTraceResolution = 32;
 constexpr int64_t kEvaluationResolution = 16;
 
-/// One pixel a picture, and the pixel says which picture it is: exact in float32 up to 2^24.
+/// One pixel an image, and the pixel says which image it is: exact in float32 up to 2^24.
 class IndexPictures final : public Dataset {
  public:
   explicit IndexPictures(int64_t pictures) : pictures_(pictures) {}

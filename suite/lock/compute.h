@@ -52,14 +52,14 @@ class LockComputer {
 /// Hashes the first 4096 image indices that the loader serves in each of the first two epochs.
 [[nodiscard]] std::string order_sha256(const Definition& definition);
 
-/// Losses of 10 training steps in double precision on the CPU: 2 synthetic pictures a step, all
+/// Losses of 10 training steps in double precision on the CPU: 2 synthetic images a step, all
 /// weights drawn from counters (torch's initial weights differ in the last bit between instruction
 /// sets, and zero-initialised layers would hide the rest of the network). Everything else is the
 /// definition's: model with its dropout, process, objective, optimizer, flips, accumulation.
-/// Pictures of more than 32 pixels are made 32 pixels wide, for the time that takes: the lucid
+/// Images of more than 32 pixels are made 32 pixels wide, for the time that takes: the lucid
 /// U-Net is the same at any resolution.
 /// And, of the same weights before the first step, the validation loss and what kEvaluated names
-/// beside it, from evaluate() over 8 test pictures, one at each of its timesteps: of the mixture
+/// beside it, from evaluate() over 8 test images, one at each of its timesteps: of the mixture
 /// where that is the definition's data, else synthetic ones, 16 pixels wide, for the time.
 /// `ops` are the network's operators: others are for tests, which break them.
 [[nodiscard]] SemanticTrace semantic_trace(const Definition& definition,

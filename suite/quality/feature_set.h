@@ -21,7 +21,7 @@
 namespace noisemark::suite {
 
 /// Features that were computed already, in a folder, so that an evaluation that was killed goes on
-/// where it was. One safetensors file per range of pictures, below a folder of the key; written
+/// where it was. One safetensors file per range of images, below a folder of the key; written
 /// beside its place, flushed and renamed, with the key, the range and a SHA-256 of the values
 /// inside, so that half a file, a changed one and one of another set are never taken for features.
 class FeatureCache {
@@ -30,7 +30,7 @@ class FeatureCache {
   /// folder cannot be made.
   FeatureCache(const std::filesystem::path& folder, std::string key);
 
-  /// [end - begin, d] of pictures [begin, end), or nothing, also where the file is damaged or not
+  /// [end - begin, d] of images [begin, end), or nothing, also where the file is damaged or not
   /// of this key: it is then computed and written again.
   [[nodiscard]] std::optional<at::Tensor> load(int64_t begin, int64_t end) const;
 
@@ -67,13 +67,13 @@ struct FeatureSet {
   std::string name;                        ///< name that the user gave
   int64_t samples = 0;                     ///< N; 0: not known, or `exact`
   bool exact = false;                      ///< a distribution itself, not a sample of it
-  int64_t channels = 0;                    ///< channels of the pictures, 1 or 3; 0: not known
+  int64_t channels = 0;                    ///< channels of the images, 1 or 3; 0: not known
   int64_t dimension = 0;                   ///< d
   at::Tensor features;                     ///< [N, d]; undefined where only moments are known
   std::optional<Gaussian> gaussian;        ///< absent where features were kept and N <= d
   std::optional<ExtractorInfo> extractor;  ///< absent where nobody says
   bool extractor_asserted = false;         ///< the user said it, and not who made the features
-  std::string contents_sha256;  ///< hash of the pictures in a folder; empty: not from one
+  std::string contents_sha256;             ///< hash of the images in a folder; empty: not from one
   /// The distribution where the set is `exact`, else null.
   std::shared_ptr<const GaussianMixture> mixture = nullptr;
   std::vector<std::string> notes;  ///< notes for the user, on standard error
@@ -92,23 +92,23 @@ struct FeatureSetOptions {
   ExtractorOptions extractor_options;
   std::string data;                                  ///< folder of a dataset's files
   std::string cache;                                 ///< folder of a FeatureCache; empty: none
-  int64_t limit = 0;                                 ///< the first pictures of each set; 0: all
-  int64_t batch = 64;                                ///< pictures that the extractor gets at once
+  int64_t limit = 0;                                 ///< the first images of each set; 0: all
+  int64_t batch = 64;                                ///< images that the extractor gets at once
   bool keep_features = false;                        ///< is false where they are kept only for N <=
                                                      ///< d
   std::function<void(const std::string& what)> say;  ///< shows progress; may be empty
 };
 
-/// Reads what a user names, and extracts features where that is pictures. Holds one extractor, made
-/// when the first pictures come.
+/// Reads what a user names, and extracts features where that is images. Holds one extractor, made
+/// when the first images come.
 class FeatureSetReader {
  public:
   explicit FeatureSetReader(FeatureSetOptions options) : options_(std::move(options)) {}
 
   /// `given` is
-  /// - a folder: every picture below it;
+  /// - a folder: every image below it;
   /// - FILE.npz with mu and sigma: moments; with one array, or one named "features": as below;
-  /// - FILE.npy: float [N, ...]: features; uint8 [N, 3, H, W] or [N, H, W, 3]: pictures;
+  /// - FILE.npy: float [N, ...]: features; uint8 [N, 3, H, W] or [N, H, W, 3]: images;
   /// - ID:train, ID:test: a split of the data of benchmark ID; gmm16:exact: the mixture's own mean
   ///   and covariance of its 256 values.
   ///
@@ -119,7 +119,7 @@ class FeatureSetReader {
   [[nodiscard]] FeatureSet read(const std::string& given, bool keep_features = false);
 
   /// The extractor's class logits of a set whose features were kept. Throws Error, exit code 2,
-  /// where the set was not made of pictures by this extractor, or that has no classes.
+  /// where the set was not made of images by this extractor, or that has no classes.
   [[nodiscard]] at::Tensor logits_of(const FeatureSet& set);
 
  private:

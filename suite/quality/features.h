@@ -24,15 +24,15 @@ struct ExtractorInfo {
 [[nodiscard]] std::string extractor_json(const ExtractorInfo& info);
 [[nodiscard]] ExtractorInfo parse_extractor(std::string_view json, const std::string& where);
 
-/// Pictures to vectors. One thread at a time.
+/// Images to vectors. One thread at a time.
 class FeatureExtractor {
  public:
   virtual ~FeatureExtractor() = default;
 
   [[nodiscard]] virtual const ExtractorInfo& info() const = 0;
 
-  /// images uint8 [N, 3, H, W] on the CPU, row-major (gray pictures have three equal channels) ->
-  /// [N, d], float32 or float64, on any device. Row i depends on picture i alone, whatever N is.
+  /// `pictures` uint8 [N, 3, H, W] on the CPU, row-major (gray images have three equal channels) ->
+  /// [N, d], float32 or float64, on any device. Row i depends on image i alone, whatever N is.
   /// Throws Error, exit code 2, for a size that it does not take.
   [[nodiscard]] virtual at::Tensor extract(const at::Tensor& images) = 0;
 
@@ -54,7 +54,7 @@ struct ExtractorOptions {
 [[nodiscard]] std::unique_ptr<FeatureExtractor> make_extractor(const std::string& name,
                                                                const ExtractorOptions& options);
 
-/// "pixels": the picture itself, channel by channel, u / 255 * 2 - 1, as the model sees it;
+/// "pixels": the image itself, channel by channel, u / 255 * 2 - 1, as the model sees it;
 /// float32. d = 3 H W. Nothing is learned, so its distance sees brightness, colour and blur, and no
 /// content.
 [[nodiscard]] std::unique_ptr<FeatureExtractor> make_pixels(const ExtractorOptions& options);

@@ -10,18 +10,18 @@
 
 namespace noisemark::suite {
 
-/// Pictures of one size, by index, as 8-bit RGB. Immutable.
+/// Images of one size, by index, as 8-bit RGB. Immutable.
 class PictureSet {
  public:
   virtual ~PictureSet() = default;
 
   [[nodiscard]] virtual int64_t size() const = 0;
-  /// 1 where every picture is gray, else 3.
+  /// 1 where every image is gray, else 3.
   [[nodiscard]] virtual int64_t channels() const = 0;
-  /// Pictures [begin, end) as uint8 [end - begin, 3, H, W]; gray ones have three equal channels.
+  /// Images [begin, end) as uint8 [end - begin, 3, H, W]; gray ones have three equal channels.
   /// Throws Error, exit code 2, naming the file when one is no longer what it was at opening.
   [[nodiscard]] virtual at::Tensor read(int64_t begin, int64_t end) const = 0;
-  /// SHA-256 that changes when any picture does.
+  /// SHA-256 that changes when any image does.
   [[nodiscard]] virtual std::string checksum() const = 0;
   /// Returns what the user should know although it stops nothing; empty: nothing.
   [[nodiscard]] virtual std::string note() const { return ""; }
@@ -29,7 +29,7 @@ class PictureSet {
 
 /// Every PNG and JPEG file below `folder`, as they are, in the order of their relative paths
 /// (picture_files.h says which files count). Throws Error, exit code 2, for no folder and no
-/// pictures, and naming the file for a damaged one and one of another size than the first.
+/// images, and naming the file for a damaged one and one of another size than the first.
 [[nodiscard]] std::unique_ptr<PictureSet> open_picture_folder(const std::string& folder);
 
 /// images uint8 [N, C, H, W] or [N, H, W, C] with C 1 or 3. Throws Error, exit code 2, beginning

@@ -33,7 +33,7 @@ struct SetDistance {
   std::optional<MixtureDistance> mixture;  ///< distance of plain values from the exact mixture
 };
 
-/// Throws Error: exit code 2 when the sets have different numbers of features, gray pictures are
+/// Throws Error: exit code 2 when the sets have different numbers of features, gray images are
 /// compared with coloured ones, or features are needed where only moments are known, exit code 3
 /// when both extractors are known and differ.
 [[nodiscard]] SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,

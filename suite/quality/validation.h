@@ -21,7 +21,7 @@ inline constexpr int64_t kEvaluationTimesteps = 8;
 /// benchmark.
 [[nodiscard]] std::vector<int64_t> evaluation_timesteps(int64_t timesteps);
 
-/// Throws Error, exit code 2, when the data's test split has fewer than `eval.samples` pictures.
+/// Throws Error, exit code 2, when the data's test split has fewer than `eval.samples` images.
 void require_evaluation_samples(const Definition& definition, const Dataset& dataset);
 
 struct EvaluationOptions {
@@ -34,7 +34,7 @@ struct EvaluationOptions {
   std::function<void(int64_t done)> before_batch = {};
 };
 
-/// The validation loss: the first `eval.samples` pictures of the test split, sample i at timestep
+/// The validation loss: the first `eval.samples` images of the test split, sample i at timestep
 /// t_(i mod 8), with fixed noise from Stream::kEvalNoise keyed by i, so that the same seed gives
 /// the same (x0, t, noise) under every mode and batch. Losses are per sample, the mean over pixels,
 /// and are added up in float64 in the order of the samples.

@@ -18,7 +18,7 @@ namespace noisemark::suite {
 
 /// Independent streams; the numbers are part of what a result means and never change.
 enum class Stream : uint32_t {
-  kData = 1,   ///< generated pictures
+  kData = 1,   ///< generated images
   kOrder = 2,  ///< permutation of an epoch
   kFlip = 3,
   kTimestep = 4,

@@ -20,12 +20,12 @@ namespace noisemark::suite {
 
 inline constexpr int64_t kSheetTiles = 64;
 
-/// The first kSheetTiles of `pixels` [N, H, W, C] as one picture [H', W', C]: as many columns as
-/// rows or one more, small pictures enlarged by a whole number without smoothing, on white.
+/// The first kSheetTiles of `pixels` [N, H, W, C] as one image [H', W', C]: as many columns as
+/// rows or one more, small images enlarged by a whole number without smoothing, on white.
 [[nodiscard]] at::Tensor contact_sheet(const at::Tensor& pixels);
 
 /// A folder of samples:
-///   pictures/00000.png ...   one picture a sample, and nothing else
+///   pictures/00000.png ...   one image a sample, and nothing else
 ///   sheet.png                the first of them side by side
 ///   samples.npy              all of them, float32 [N, C, H, W], not rounded
 ///   sampling.json            where they come from; the last to arrive
@@ -59,7 +59,7 @@ void prepare_sampling_folder(const std::filesystem::path& folder, bool force);
 void write_sampling_folder(const std::filesystem::path& folder, const at::Tensor& samples,
                            const SamplingRecord& record);
 
-/// Throws Error (exit code 2) unless samples of this model can be written as pictures.
+/// Throws Error (exit code 2) unless samples of this model can be written as images.
 void require_picture_channels(const Definition& definition);
 
 /// The origin of a set of samples, as the sampling.json beside it says.
@@ -71,7 +71,7 @@ struct SamplingOrigin {
 
 /// Reads the origin of the pictures/ or samples.npy of a sampling's folder; nothing where there is
 /// no sampling.json beside it, and where that is of fewer samples than `count`. `sha256` is that of
-/// all the pictures in pictures/ (PictureSet::checksum()); samples.npy is read for its own. Throws
+/// all the images in pictures/ (PictureSet::checksum()); samples.npy is read for its own. Throws
 /// Error (exit code 2) where it cannot be understood, and where what is there now are not the
 /// samples that it speaks of.
 [[nodiscard]] std::optional<SamplingOrigin> sampling_origin(const std::filesystem::path& samples,

@@ -22,7 +22,7 @@ struct Fault {
   std::optional<double> loss_factor;  ///< times every training loss, and so its gradients
   int64_t lost_bytes = 0;             ///< bytes of a weight that the walk of its owner does not see
   std::optional<int64_t> halved_from = std::nullopt;  ///< from this step on batches have half of
-                                                      ///< their pictures: no pass is as recorded
+                                                      ///< their images: no pass is as recorded
   /// Masks of dropout under a mode other than "none" are drawn again when backward asks for them,
   /// from where the generator then is, as by a recomputation that does not restore it.
   bool redrawn_dropout = false;

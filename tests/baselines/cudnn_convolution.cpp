@@ -51,7 +51,7 @@ uint32_t small_value(const Layout& layout, uint32_t number) {
   return sign << (8 * layout.bytes - 1) | exponent << layout.mantissa_bits | mantissa;
 }
 
-/// Eight times a prime: copies of it stay aligned, and neighbouring rows, planes and pictures,
+/// Eight times a prime: copies of it stay aligned, and neighbouring rows, planes and images,
 /// whose sizes have no prime above three, come out different.
 constexpr uint32_t kTileValues = 8 * 8191;
 

@@ -125,7 +125,7 @@ void add_norm_chain(const Subject& s) {
       });
 }
 
-/// Returns as many pictures as no cache holds.
+/// Returns as many images as no cache holds.
 at::Tensor normals(const Shape& shape, at::ScalarType type, at::MemoryFormat order) {
   const int64_t picture_bytes = shape.channels * shape.resolution * shape.resolution *
                                 static_cast<int64_t>(c10::elementSize(type));

@@ -19,7 +19,7 @@ namespace noisemark::memopt::test {
 /// without either, each timed.
 class ScopedSteps {
  public:
-  /// `size`: of the pictures.
+  /// `size`: of the images.
   explicit ScopedSteps(int64_t size) {
     at::manual_seed(1);
     net_ = std::make_unique<SmallNet>();

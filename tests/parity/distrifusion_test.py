@@ -60,7 +60,7 @@ def layers():
 
 
 def pictures():
-    """A picture that moves from step to step, as a sampler's does."""
+    """An image that moves from step to step, as a sampler's does."""
     generator = torch.Generator().manual_seed(6)
     x = torch.randn(2, 3, 32, 8, generator=generator, dtype=torch.float64) + 0.3
     return [x * (1 - 0.1 * step) + 0.3 * step * x.roll(step, 2) for step in range(STEPS)]

@@ -1,4 +1,4 @@
-"""The pictures of a folder, and what an evaluation and a sampling draw: written in NumPy and Pillow from
+"""The images of a folder, and what an evaluation and a sampling draw: written in NumPy and Pillow from
 suite/random/README.md and suite/data/README.md alone, beside batches.py. batches_test.py compares."""
 
 import hashlib
@@ -13,7 +13,7 @@ EVALUATED = 8  # timesteps
 
 
 def folder_splits(root):
-    """Paths of the training and of the test pictures of a folder without folders train and test."""
+    """Paths of the training and of the test images of a folder without folders train and test."""
     paths = [os.path.relpath(os.path.join(folder, name), root) for folder, _, names in os.walk(root) for name in names]
     by_hash = sorted(paths, key=lambda path: hashlib.sha256(os.fsencode(path)).digest())
     test = set(by_hash[len(paths) - len(paths) // 10:])

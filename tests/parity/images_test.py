@@ -1,4 +1,4 @@
-"""Picture files: what Pillow's Image.open(file).convert("RGB") makes of them, bit for bit."""
+"""Image files: what Pillow's Image.open(file).convert("RGB") makes of them, bit for bit."""
 
 import io
 import os

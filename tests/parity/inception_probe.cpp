@@ -3,7 +3,7 @@
 //   noisemark_inception_probe '{"command": "features", "weights": "w.safetensors",
 //     "resize": "tf1-bilinear", "taps": ["64", "2048"], "in": "request.safetensors", "out":
 //     "reply.safetensors"}'
-//   "input" gives the resized pictures, "distances" FID and KID of the pictures "a" and "b" at the
+//   "input" gives the resized images, "distances" FID and KID of the images "a" and "b" at the
 //   first tap, "inception-score" that of "a"; subsets and splits are drawn as torch-fidelity does.
 //   noisemark_inception_probe pace '{"weights": "w.safetensors", "resize": "tf1-bilinear",
 //     "batch": 16, "resolution": 32, "threads": 2}'

@@ -1,4 +1,4 @@
-"""From pictures to FID, KID and Inception score, both peers' own drivers beside ours. Random weights.
+"""From images to FID, KID and Inception score, both peers' own drivers beside ours. Random weights.
 
 The first tap has 64 features, so that few pictures give covariances of full rank: of fewer, what the
 peers' square roots make of rounding is larger than the bound."""

@@ -1,4 +1,4 @@
-"""inception_speed.py measures one round of one picture, ours beside both peers. No gate: the first turns of a
+"""inception_speed.py measures one round of one image, ours beside both peers. No gate: the first turns of a
 network say nothing of its speed."""
 
 import json

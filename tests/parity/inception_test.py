@@ -1,4 +1,4 @@
-"""The Inception network of FID beside both peers': the same random weights, the same pictures.
+"""The Inception network of FID beside both peers': the same random weights, the same images.
 
 Weights come to the peers as their own .pth file and to us through the converter. Features are of the
 size of one (inception_peers.random_state), so that the bounds below are of their size too. Both peers
@@ -34,7 +34,7 @@ RESIZE = {"torch-fidelity": "tf1-bilinear", "pytorch-fid": "bilinear"}
 
 
 def pictures(count, height, width, seed=3):
-    """Noise that is smooth in half of the pictures, and black and white at the edges of the range."""
+    """Noise that is smooth in half of the images, and black and white at the edges of the range."""
     generator = torch.Generator().manual_seed(seed)
     values = torch.rand((count, 3, height, width), generator=generator)
     values[::2] = torch.nn.functional.avg_pool2d(values[::2], 5, 1, 2)

@@ -1,4 +1,4 @@
-"""Noised pictures, targets and the training loss with given timesteps and noise."""
+"""Noised images, targets and the training loss with given timesteps and noise."""
 
 import itertools
 

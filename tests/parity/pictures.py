@@ -1,4 +1,4 @@
-"""Picture files of every kind, made byte by byte, for images_test.py."""
+"""Image files of every kind, made byte by byte, for images_test.py."""
 
 import io
 import random

@@ -352,7 +352,7 @@ class Listener final : public Denoiser {
   std::vector<at::Tensor> t_;
 };
 
-// The batch that an evaluation of "samples" test pictures shows the network.
+// The batch that an evaluation of "samples" test images shows the network.
 NamedTensors evaluation(const Request& request) {
   Definition definition = data_definition(request);
   definition.eval.samples = request.get<int64_t>("samples", 8);

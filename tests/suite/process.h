@@ -61,7 +61,7 @@ class Process {
 [[nodiscard]] Finished run_noisemark(const std::vector<std::string>& arguments,
                                      const Variables& variables = {});
 
-/// The same where no pictures are at hand and nothing is asked of the machine, unless `variables`
+/// The same where no images are at hand and nothing is asked of the machine, unless `variables`
 /// do.
 [[nodiscard]] Finished noisemark(const std::vector<std::string>& arguments,
                                  Variables variables = {});

@@ -20,9 +20,9 @@ inline constexpr std::string_view kName = "cifarnet-v1";
 inline constexpr std::string_view kSha256 =
     "ea17c26f6393df9ac2d22944ed5468553751c3d33159cb57303a51f79fba262a";
 /// 48 of the maps of 16 x 16 pixels, which see texture and noise, and 96 of the last ones, which
-/// see what is in the picture; each averaged over its pixels.
+/// see what is in the image; each averaged over its pixels.
 inline constexpr int64_t kFeatures = 48 + 96;
-inline constexpr int64_t kSmallest = 16;  ///< height and width of a picture, at the least
+inline constexpr int64_t kSmallest = 16;  ///< height and width of an image, at the least
 
 /// The file with the weights, as it is in the program.
 [[nodiscard]] std::string_view weights_file();
@@ -36,7 +36,7 @@ class Network {
   /// Takes the weights that are in the program.
   [[nodiscard]] static Network shipped(at::Device device);
 
-  /// pictures uint8 [N, 3, H, W], H and W at least kSmallest, on any device -> [N, kFeatures]
+  /// `pictures` uint8 [N, 3, H, W], H and W at least kSmallest, on any device -> [N, kFeatures]
   /// float32 on the network's. Nothing is resized. Throws Error, exit code 2, for another shape.
   [[nodiscard]] at::Tensor features(const at::Tensor& pictures) const;
 

@@ -29,7 +29,7 @@ from torch.nn import functional
 LAYERS = ((24, 1, False), (48, 2, False), (48, 1, True), (96, 2, False), (96, 1, True))
 CLASSES = 10
 RECORD_BYTES = 1 + 3 * 32 * 32
-PADDING = 3  # pixels by which a training picture is shifted at most
+PADDING = 3  # pixels by which a training image is shifted at most
 
 
 class Network(nn.Module):
@@ -80,7 +80,7 @@ def as_input(pictures: torch.Tensor) -> torch.Tensor:
 
 
 def augmented(pictures: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Each picture shifted and, every other one by chance, turned about."""
+    """Each image shifted and, every other one by chance, turned about."""
     count = len(pictures)
     padded = functional.pad(pictures, (PADDING,) * 4, value=128)
     offsets = torch.randint(2 * PADDING + 1, (2, count, 1), generator=generator)
@@ -119,7 +119,7 @@ def accuracy(network: Network, pictures: torch.Tensor, labels: torch.Tensor) -> 
 
 
 def check_features(network: Network) -> list[float]:
-    """Returns the features of the picture whose byte i is 37 i mod 251, which network_test.cpp computes too."""
+    """Returns the features of the image whose byte i is 37 i mod 251, which network_test.cpp computes too."""
     picture = (37 * torch.arange(3 * 32 * 32) % 251).to(torch.uint8).view(1, 3, 32, 32)
     network.eval()
     with torch.no_grad():

@@ -29,7 +29,7 @@ enum class Tap {
 
 inline constexpr std::array<Tap, 5> kTaps{Tap::k64, Tap::k192, Tap::k768, Tap::k2048, Tap::kLogits};
 
-/// Numbers in one picture's features.
+/// Numbers in one image's features.
 [[nodiscard]] int64_t tap_size(Tap tap);
 
 /// The network for inference alone. Each batch norm is folded in float64 into the weights of its
@@ -85,7 +85,7 @@ class Network {
   at::MemoryFormat format_;
 };
 
-/// The way in which 8-bit pictures become the network's input: bilinear without antialiasing, each
+/// The way in which 8-bit images become the network's input: bilinear without antialiasing, each
 /// way with the normalisation of the peer that uses it. Distances under the two are not comparable.
 enum class Resize {
   /// torch-fidelity: as TensorFlow 1 did, output pixel i is at i * in / out (no half-pixel
@@ -103,24 +103,25 @@ enum class Resize {
 /// Throws Error, exit code 2, for another name.
 [[nodiscard]] Resize resize_named(const std::string& name);
 
-/// pictures [N, C, H, W] uint8, C 1 (repeated to 3) or 3 -> [N, 3, 299, 299] of `type` on the same
-/// device. Every step rounds as the peer's does. Throws Error, exit code 2, for other channels.
+/// `pictures` [N, C, H, W] uint8, C 1 (repeated to 3) or 3 -> [N, 3, 299, 299] of `type` on the
+/// same device. Every step rounds as the peer's does. Throws Error, exit code 2, for other
+/// channels.
 [[nodiscard]] at::Tensor network_input(const at::Tensor& pictures, Resize resize,
                                        at::ScalarType type = at::kFloat);
 
 struct Settings {
   Resize resize = Resize::kTf1Bilinear;
   at::Device device = at::kCPU;
-  int64_t batch = 32;  ///< pictures at a time; only rounding depends on it
+  int64_t batch = 32;  ///< images at a time; only rounding depends on it
 };
 
-/// Features of 8-bit pictures. Immutable after construction.
+/// Features of 8-bit images. Immutable after construction.
 class Extractor {
  public:
   /// Throws std::invalid_argument for a batch below 1.
   Extractor(const Weights& weights, const Settings& settings);
 
-  /// pictures [N, C, H, W] uint8, C 1 or 3, on any device -> for each of `taps`, in that order,
+  /// `pictures` [N, C, H, W] uint8, C 1 or 3, on any device -> for each of `taps`, in that order,
   /// [N, tap_size()] float32 on the extractor's device. In full float32 on CUDA too, whatever is
   /// set for training (TF32 would cost three of the digits). Throws Error, exit code 2, for other
   /// channels.

@@ -129,7 +129,7 @@ struct RunOptions {
   std::optional<int64_t> micro_batches;     ///< number in a pipeline: at most four for each stage
   double timeout_s = 30;                    ///< time until all ranks end after one is lost
   int64_t loader_threads = 1;               ///< threads that make batches ahead of time
-  std::string data;                         ///< folder of the pictures
+  std::string data;                         ///< folder of the images
   std::string out;                          ///< a new folder in out_parent
   std::string shard;                        ///< "K/N": only that part of several runs
   bool force = false;                       ///< replace another run's files in `out`

@@ -64,7 +64,7 @@ void require_one_way_with_what_is_there(const RunOptions& options);
 [[nodiscard]] reports::Identity identity_of(const PlannedRun& plan, const Dataset& dataset);
 
 /// An empty result of this moment: a random run id, the time, the command line and how to repeat
-/// it. `data`: the folder of the pictures that the run uses, empty without any; `threads`: in
+/// it. `data`: the folder of the images that the run uses, empty without any; `threads`: in
 /// force.
 [[nodiscard]] reports::Result new_result(const std::vector<std::string>& argv,
                                          const std::string& data, int64_t threads,

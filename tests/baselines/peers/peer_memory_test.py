@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     peers_required.cannot_import(error)
 
-# The same pictures at once, so that activations outweigh what does not shrink.
+# The same images at once, so that activations outweigh what does not shrink.
 WIDE = {"batch": 16, "accumulation": 1, "steps": 1}
 
 

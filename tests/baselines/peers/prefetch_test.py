@@ -1,4 +1,4 @@
-"""Pictures made ahead are those that would be made in the step, and their thread keeps nothing alive."""
+"""Images made ahead are those that would be made in the step, and their thread keeps nothing alive."""
 
 import subprocess
 import sys

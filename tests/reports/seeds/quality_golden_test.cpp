@@ -49,7 +49,7 @@ DistanceOrigin origin_of_fid() {
   return origin;
 }
 
-/// FID with its interval, and KID of the same pictures with its standard error.
+/// FID with its interval, and KID of the same images with its standard error.
 std::vector<RunDistance> distances_of(const NamedResult& run) {
   const Result& result = run.result;
   const auto seed = static_cast<double>(result.seeds.base);

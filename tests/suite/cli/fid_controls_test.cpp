@@ -1,4 +1,4 @@
-// Negative controls of the gate of `noisemark fid`: pictures, the shipped network and the program
+// Negative controls of the gate of `noisemark fid`: images, the shipped network and the program
 // itself, and references that are not what they should be. Each has its sound twin.
 
 #include <ATen/TensorOperators.h>
@@ -74,7 +74,7 @@ at::Tensor halved_wrongly(const at::Tensor& pictures) {
   return pictures.slice(2, 0, pictures.size(2), 2).slice(3, 0, pictures.size(3), 2).contiguous();
 }
 
-/// Makes the pictures paler, as a model draws them that has not learned it all. The sound distance
+/// Makes the images paler, as a model draws them that has not learned it all. The sound distance
 /// is then one that few hundred samples can tell from 0 and from a larger one.
 at::Tensor paler(const at::Tensor& pictures) {
   return (pictures.to(at::kFloat) * 0.85 + 19.2).round().to(at::kByte);
@@ -135,7 +135,7 @@ class FidControls : public ::testing::Test {
     expect_red(gated(reference_, "now.npz"), "FAIL (below the range)");
   }
 
-  /// The peers' file of the very same pictures says nothing of its making.
+  /// The peers' file of the very same images says nothing of its making.
   void expect_statistics_of_unknown_make_are_refused() const {
     const NpzFile now(path("now.npz"));
     write_npz(path("peer.npz"), {{"mu", now.array("mu")}, {"sigma", now.array("sigma")}});

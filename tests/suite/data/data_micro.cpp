@@ -1,4 +1,4 @@
-/// Measures how fast data are made: normals, pictures of each source, whole batches by number of
+/// Measures how fast data are made: normals, images of each source, whole batches by number of
 /// threads. Real CIFAR-10 is used when NOISEMARK_CIFAR10 names its folder, and the folder of PNG
 /// files is then made of it.
 
@@ -101,7 +101,7 @@ BENCHMARK(load_cifar10)
     ->ArgsProduct({{1, 2, 4}, {0, 1}})
     ->UseRealTime();
 
-/// 1,000 files: real pictures where there are any.
+/// 1,000 files: real images where there are any.
 void load_png_folder(benchmark::State& state) {
   const test::TemporaryFolder folder;
   const char* cifar = std::getenv("NOISEMARK_CIFAR10");

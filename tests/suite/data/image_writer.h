@@ -17,7 +17,7 @@ namespace noisemark::suite::test {
 [[nodiscard]] std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality,
                                                bool progressive = false);
 
-/// A picture of a data set.
+/// An image of a data set.
 [[nodiscard]] inline std::vector<float> read(const Dataset& dataset, Split split, int64_t index) {
   std::vector<float> out(
       static_cast<size_t>(dataset.channels() * dataset.resolution() * dataset.resolution()));

@@ -48,7 +48,7 @@ TEST_P(EveryDenoiser, depends_on_the_timestep) {
   EXPECT_GT(relative_error(shifted, model->forward(in.x, in.t)), 1e-4);
 }
 
-// Samples never meet: no batch statistics, attention within a picture.
+// Samples never meet: no batch statistics, attention within an image.
 TEST_P(EveryDenoiser, treats_each_sample_alone) {
   const ModelConfig config = GetParam().config;
   const auto model = perturbed(config);

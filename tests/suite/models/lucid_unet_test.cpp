@@ -54,7 +54,7 @@ lucid::BlockOptions block_options() {
   return options;
 }
 
-// Softmax weights of each query sum to 1, so a constant picture stays constant.
+// Softmax weights of each query sum to 1, so a constant image stays constant.
 TEST(LucidAttention, keeps_a_constant_picture_constant) {
   torch::manual_seed(1);
   lucid::Attention attention(16, block_options());

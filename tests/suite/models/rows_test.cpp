@@ -89,7 +89,7 @@ at::Tensor by_bands(const at::Tensor& x, int64_t bands, const OnBand& function,
 }
 
 ModelConfig with_four_bands(ModelConfig config) {
-  config.resolution = 32;  // a band of four still has two rows where the picture is lowest
+  config.resolution = 32;  // a band of four still has two rows where the image is lowest
   return config;
 }
 
@@ -100,7 +100,7 @@ ModelConfig ho_with(const std::string& downsample) {
   return config;
 }
 
-/// Largest difference between a network on bands and on the whole picture.
+/// Largest difference between a network on bands and on the whole image.
 double difference_by_bands(const ModelConfig& config, at::ScalarType dtype, int64_t bands) {
   const auto model = perturbed(config);
   model->eval();
@@ -166,7 +166,7 @@ TEST(GroupNormOfRows, is_that_of_the_whole_picture) {
   EXPECT_LT((normed_by_bands(x, norm, false) - whole).abs().max().item<double>(), 1e-12);
 }
 
-/// DistriFusion's rule, written out: the variance of the whole picture, but with the factor of the
+/// DistriFusion's rule, written out: the variance of the whole image, but with the factor of the
 /// elements in one band.
 TEST(GroupNormOfRows, has_the_peers_factor_of_a_bands_elements_where_that_is_asked_for) {
   torch::manual_seed(3);

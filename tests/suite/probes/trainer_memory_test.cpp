@@ -101,7 +101,7 @@ class ForgottenOwner : public testing::TestWithParam<Forgotten> {};
 
 TEST_P(ForgottenOwner, shows_at_every_boundary_and_fails_its_gates) {
   reports::Result result;
-  // One picture, so that the owner is more than 1 % of the peak.
+  // One image, so that the owner is more than 1 % of the peak.
   result.memory = measure("gmm16", "fp32", {"train.batch=1"}, GetParam().forget);
   const auto gates = reports::evaluate_gates(result, {}, {});
   const auto expect_red = [&gates](std::string_view name) {

@@ -1,5 +1,5 @@
 // The bytes that modes are to save on the benchmarks' own networks. Bytes do not depend on what the
-// pictures show, so generated ones serve; all but gist's, whose sparse storage does, are exact.
+// images show, so generated ones serve; all but gist's, whose sparse storage does, are exact.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::ostream& operator<<(std::ostream& to, const Target& target) {
   return to << target.id << ' ' << target.mode << ' ' << target.precision;
 }
 
-/// Two pictures a step: bytes by picture are then those of larger batches. Of one alone attention
+/// Two images a step: bytes by image are then those of larger batches. Of one alone attention
 /// is given a view where it copies several, and "none" saves less.
 SessionOptions session_of(const std::string& id, const std::string& mode,
                           const std::string& precision) {

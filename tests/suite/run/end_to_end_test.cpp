@@ -355,7 +355,7 @@ TEST(Run, a_full_disk_is_exit_74) {
 TEST(Run, out_of_memory_is_exit_71_and_says_who_held_what) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  // A picture keeps 3.3 MiB for backward: 4,096 of them fit no address space of 8 GiB.
+  // An image keeps 3.3 MiB for backward: 4,096 of them fit no address space of 8 GiB.
   const Finished run =
       run_noisemark_after("ulimit -v 8388608", with(short_run(out), {"--set", "train.batch=4096"}));
   EXPECT_EQ(run.code, 71) << run.both();

@@ -1,5 +1,5 @@
 // Budgets on the U-Net of Ho et al. as `noisemark run ho-cifar10@cpu` trains it, with generated
-// pictures and a smaller batch: how long planning takes, and what its plans hold.
+// images and a smaller batch: how long planning takes, and what its plans hold.
 
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ std::vector<int64_t> random_budgets(const Planner& planner, int count) {
 
 TEST(FullNetBudgets, fifty_at_random_are_never_exceeded_and_peaks_fall_with_them) {
   memopt::test::FollowedPlans mode(BudgetTarget::kPeak);
-  // Fewer pictures would have the optimizer and the gradients leave budgets little to decide.
+  // Fewer images would have the optimizer and the gradients leave budgets little to decide.
   FullNet net(mode, 4);
   net.warm_up();
   const Planner& planner = mode.planner();

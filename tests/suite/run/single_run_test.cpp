@@ -132,7 +132,7 @@ TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_ne
   ASSERT_EQ(run_single(options, plan, folder.path() / "free"), ExitCode::kPass);
   const int64_t needed = memopt::cpu_allocator_totals().peak_bytes - before;
 
-  // The loader may be a batch (4 KiB of pictures and noise each) further ahead than before.
+  // The loader may be a batch (4 KiB of images and noise each) further ahead than before.
   memopt::install_tracking_allocator(before + needed + needed / 10);
   EXPECT_EQ(run_single(options, plan, folder.path() / "enough"), ExitCode::kPass);
   memopt::install_tracking_allocator(before + needed / 2);
@@ -336,7 +336,7 @@ TEST(TimeToQuality, counts_from_the_opening_of_the_data) {
             outcome.quality.evaluations.front().elapsed_s);
 }
 
-/// Six files of eight black pictures.
+/// Six files of eight black images.
 void write_pictures(const fs::path& folder) {
   for (const CifarFile& file : kCifarFiles) {
     std::ofstream(folder / file.name, std::ios::binary) << std::string(8 * kCifarRecordBytes, '\0');

@@ -27,7 +27,7 @@ std::ostream& operator<<(std::ostream& to, const SmallTraining& training);
 /// The same in letters, digits and underscores.
 [[nodiscard]] std::string test_name(const SmallTraining& training);
 
-/// Dropout, and two pictures of 16x16 a step.
+/// Dropout, and two images of 16x16 a step.
 [[nodiscard]] SessionOptions small_session(const SmallTraining& training);
 /// The arguments that `noisemark run` adds to the benchmark "gmm16@cpu" or "gmm16-ho@cpu" for the
 /// same.

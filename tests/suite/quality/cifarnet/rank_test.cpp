@@ -15,7 +15,7 @@
 #include "suite/random/counter_rng.h"
 #include "tests/suite/real_pictures.h"
 
-/// These tests ask whether the distance grows with what is done to real pictures.
+/// These tests ask whether the distance grows with what is done to real images.
 namespace noisemark::suite {
 namespace {
 
@@ -30,7 +30,7 @@ Definition cifar10() {
   return definition;
 }
 
-/// Pictures [begin, begin + kPictures) of the test split, float in [-1, 1].
+/// Images [begin, begin + kPictures) of the test split, float in [-1, 1].
 at::Tensor read_pictures(const Dataset& dataset, int64_t begin) {
   at::Tensor pictures = at::empty({kPictures, 3, 32, 32});
   auto* values = pictures.mutable_data_ptr<float>();
@@ -71,7 +71,7 @@ class CifarNetRank : public ::testing::Test {
     return network_.features(((pictures + 1) * 127.5).round().clamp(0, 255).to(at::kByte));
   }
 
-  /// Other pictures after `change` with each of `levels`, the first of which changes nothing, lie
+  /// Other images after `change` with each of `levels`, the first of which changes nothing, lie
   /// ever further from the reference: a rank correlation of 1.
   void expect_to_grow(const Change& change, const std::vector<double>& levels) const {
     double before = -1;
@@ -105,7 +105,7 @@ TEST_F(CifarNetRank, grows_with_blur) {
   expect_to_grow(change, {0, 0.25, 0.5, 1, 5, 7, 9});
 }
 
-/// The share of pictures that are nothing but noise.
+/// The share of images that are nothing but noise.
 TEST_F(CifarNetRank, grows_with_the_share_of_pictures_that_are_none) {
   const at::Tensor z = noise(4);
   const auto change = [&](const at::Tensor& x, double level) {

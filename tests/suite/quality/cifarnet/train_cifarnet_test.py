@@ -1,4 +1,4 @@
-"""The trainer of the small extractor, on a few random pictures. The network that is shipped is tested in C++."""
+"""The trainer of the small extractor, on a few random images. The network that is shipped is tested in C++."""
 
 import contextlib
 import io

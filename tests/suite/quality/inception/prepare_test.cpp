@@ -16,7 +16,7 @@
 namespace noisemark::suite::inception {
 namespace {
 
-/// A row of two pixels, 0 and 100, as a picture of any height.
+/// A row of two pixels, 0 and 100, as an image of any height.
 at::Tensor two_pixels() {
   at::Tensor pictures = at::zeros({1, 3, 4, 2}, at::kByte);
   pictures.select(3, 1).fill_(100);
@@ -47,7 +47,7 @@ TEST(InceptionInput, half_pixel_aligns_the_middles_of_pixels) {
   }
 }
 
-/// The second axis is the first of the picture turned over.
+/// The second axis is the first of the image turned over.
 TEST(InceptionInput, treats_rows_as_columns) {
   const at::Tensor pictures = at::randint(256, {1, 3, 5, 9}, at::kByte);
   for (const Resize resize : {Resize::kTf1Bilinear, Resize::kBilinear}) {
