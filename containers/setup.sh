@@ -16,7 +16,8 @@ Usage: containers/setup.sh COMMAND
   deps    install what is missing: Debian packages, LibTorch and, where no nvcc is found, a CUDA toolkit
   build   deps, then configure and build the program, noisemark
   smoke   build, then run the smoke suite and say where its report is
-  test    deps with the Python peers, then build everything and run every test that this machine can run
+  test    deps with the Python peers, then build everything and run every test that this machine can run but `nightly`
+  nightly the same, but run the tests labelled `nightly`, which takes hours
 
 Packages come by apt; wheels, checked by hash, go into a virtual environment. The system's Python is not touched.
 
@@ -246,10 +247,11 @@ provide_pictures() {
   export NOISEMARK_CIFAR10=$data
 }
 
+# run_tests OPTION...: runs the tests that the options of ctest choose
 run_tests() {
   provide_pictures
-  say "test: every label but nightly; what this machine cannot run is shown as Skipped"
-  ctest --preset "$preset" --label-exclude '^nightly$' --parallel "$(($(nproc) < 2 ? 1 : 2))"
+  say "test: ctest $*; what this machine cannot run is shown as Skipped"
+  ctest --preset "$preset" "$@"
 }
 
 # Tests run in folders of their own, where a relative path would mean another place.
@@ -273,13 +275,18 @@ case "${1:-}" in
   test)
     stage set-up install_dependencies build test
     stage build build all
-    stage tests run_tests
+    stage tests run_tests --label-exclude '^nightly$' --parallel "$(($(nproc) < 2 ? 1 : 2))"
+    ;;
+  nightly)
+    stage set-up install_dependencies build test
+    stage build build all
+    stage tests run_tests --label-regex '^nightly$'
     ;;
   -h | --help)
     usage
     ;;
   *)
     usage >&2
-    fail "${1:-no command}: unknown (deps, build, smoke, test)"
+    fail "${1:-no command}: unknown (deps, build, smoke, test, nightly)"
     ;;
 esac

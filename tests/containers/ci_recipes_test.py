@@ -90,6 +90,16 @@ def github_errors(root: pathlib.Path, recipe: dict) -> list[str]:
     return errors
 
 
+def nightly_errors(recipe: dict) -> list[str]:
+    name, job = "github-nightly.yml", recipe["jobs"]["nightly"]
+    errors = [] if recipe[True]["schedule"][0]["cron"] else [f"{name}: never runs"]
+    if [step["run"] for step in job["steps"] if "run" in step] != ["containers/setup.sh nightly"]:
+        errors.append(f"{name}: does not run the tests labelled nightly")
+    if job["timeout-minutes"] < 240 or "self-hosted" not in job["runs-on"]:
+        errors.append(f"{name}: has no runner for hours")
+    return errors
+
+
 def gitlab_errors(root: pathlib.Path, recipe: dict) -> list[str]:
     name, job = "gitlab-ci.yml", recipe["noisemark"]
     wrong = [line for line in job["script"] if not isinstance(line, str)]
@@ -111,9 +121,10 @@ def gitlab_errors(root: pathlib.Path, recipe: dict) -> list[str]:
 
 def recipe_errors(root: pathlib.Path) -> list[str]:
     errors = []
-    for name, check in (("github-actions.yml", github_errors), ("gitlab-ci.yml", gitlab_errors)):
+    for name, check in (("github-actions.yml", lambda recipe: github_errors(root, recipe)), ("github-nightly.yml", nightly_errors),
+                        ("gitlab-ci.yml", lambda recipe: gitlab_errors(root, recipe))):
         try:
-            errors += check(root, yaml.load((root / "containers/ci" / name).read_text(), UniqueKeys))
+            errors += check(yaml.load((root / "containers/ci" / name).read_text(), UniqueKeys))
         except (yaml.YAMLError, LookupError, TypeError, AttributeError, StopIteration) as error:
             errors.append(f"{name}: {type(error).__name__}: {error}")
     slurm = (root / "containers/ci/slurm.sbatch").read_text()
@@ -144,6 +155,9 @@ DAMAGE = [
     ("github-actions.yml", r"if: always\(\)\n        env", "env"),
     ("github-actions.yml", r"GITHUB_TOKEN", "GH_TOKEN"),
     ("github-actions.yml", r"            out/smoke\n", ""),
+    ("github-nightly.yml", r"    - cron", "    - crow"),
+    ("github-nightly.yml", r"setup\.sh nightly", "setup.sh test"),
+    ("github-nightly.yml", r"timeout-minutes: \d+", "timeout-minutes: 60"),
     ("gitlab-ci.yml", r"    - bash", "    - echo a: b\n    - bash"),
     ("gitlab-ci.yml", r'GIT_DEPTH: "0"', 'GIT_DEPTH: "20"'),
     ("gitlab-ci.yml", r"NOISEMARK_REQUIRE: cuda", "NOISEMARK_REQUIRE: cpu"),

@@ -14,8 +14,8 @@ expect() {
 }
 
 expect 0 "containers/setup.sh COMMAND" bash "$setup" --help
-expect 2 "no command: unknown (deps, build, smoke, test)" bash "$setup"
-expect 2 "depz: unknown (deps, build, smoke, test)" bash "$setup" depz
+expect 2 "no command: unknown (deps, build, smoke, test, nightly)" bash "$setup"
+expect 2 "depz: unknown (deps, build, smoke, test, nightly)" bash "$setup" depz
 
 # A system whose only programs are those that the script may call before it knows where it is.
 tools=$(mktemp -d)
