@@ -49,7 +49,7 @@ class DeviceGraph {
   /// called on a stream must be there by then. What was issued before comes before it, what is
   /// issued after comes after it.
   virtual void warm_up(const std::function<void()>& work) = 0;
-  /// Records what `work` issues; nothing of it runs. Once. Throws what `work` throws.
+  /// Records what `work` issues; nothing of it runs. Call it once. Throws what `work` throws.
   virtual void capture(const std::function<void()>& work) = 0;
   /// Issues all that was recorded, to the current stream.
   virtual void replay() = 0;

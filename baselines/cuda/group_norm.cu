@@ -19,8 +19,8 @@ __device__ float rstd_of(double variance, double eps) {
 // Sums are taken of x minus the first value (Chan, Golub and LeVeque, 1983): what cancels in the
 // variance is then of the order of the deviation, not of the mean.
 
-// Planes: [samples, channels, pixels]. A block for one group of one sample, which is one run of
-// memory; it is read a second time from the cache.
+// Planes have the form [samples, channels, pixels]. A block takes one group of one sample, which is
+// one run of memory; it is read a second time from the cache.
 
 template <typename T, int kVector>
 __device__ float2 sums_of_run(const T* x, int64_t count, float origin) {

@@ -23,7 +23,8 @@ __device__ __forceinline__ Scaling scaling_of(float mean, float rstd, float weig
   return {scale, __fmaf_rn(-mean, scale, bias)};
 }
 
-/// [samples, channels, pixels]: one group of one sample, which is one run of memory, by the block.
+/// The block takes one group of one sample of [samples, channels, pixels], which is one run of
+/// memory.
 template <typename T, int kVector>
 __device__ __forceinline__ void apply_planes(const GroupNorm<T>& job, int64_t statistic, float mean,
                                              float rstd) {

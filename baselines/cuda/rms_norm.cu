@@ -147,7 +147,8 @@ __global__ void __launch_bounds__(kThreads) backward_planes(RmsNorm<T> job) {
   }
 }
 
-// Pixels: [samples, pixels, channels]. A warp for a pixel, whose channels are one run of memory.
+// Pixels have the form [samples, pixels, channels]. A warp takes a pixel, whose channels are one
+// run of memory.
 
 /// y of one pixel, by a warp.
 template <typename T, int kVector>

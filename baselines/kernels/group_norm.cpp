@@ -10,7 +10,7 @@ namespace {
 struct Range {
   int64_t sample;
   int64_t first_group;
-  int64_t last_group;  // exclusive
+  int64_t last_group;  // the first group beyond
 };
 
 template <typename T>

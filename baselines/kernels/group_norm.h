@@ -20,11 +20,12 @@ struct GroupNorm {
   float* mean = nullptr;          ///< [samples, groups], written by forward, read by the others
   float* rstd = nullptr;          ///< the same
   float* scratch = nullptr;       ///< [samples, 4, channels]
-  T* y = nullptr;                 ///< forward and from_statistics
-  const T* dy = nullptr;          ///< backward: gradient of y
-  T* dx = nullptr;                ///< backward
-  float* dbias = nullptr;         ///< backward, [samples, channels]: to be summed over samples
-  float* dweight = nullptr;       ///< backward, the same
+  T* y = nullptr;                 ///< forward and from_statistics write it
+  const T* dy = nullptr;          ///< gradient of y, which backward reads
+  T* dx = nullptr;                ///< backward writes it
+  float* dbias = nullptr;         ///< backward writes it, [samples, channels]: its sum over samples
+                                  ///< is the gradient
+  float* dweight = nullptr;       ///< backward writes it like dbias
 
   [[nodiscard]] constexpr int64_t tasks_per_sample() const {
     return (groups + groups_per_task - 1) / groups_per_task;

@@ -18,12 +18,13 @@ struct RmsNorm {
   const float* beta = nullptr;    ///< [rows, channels]
   int64_t row_stride = 0;         ///< channels: one row per sample; 0: one row for all
   float* inverse_norm = nullptr;  ///< [samples, pixels], written by forward, read by the others
-  float* scratch = nullptr;       ///< backward, [tasks, channels]
-  T* y = nullptr;                 ///< forward and from_statistics
-  const T* dy = nullptr;          ///< backward: gradient of y
-  T* dx = nullptr;                ///< backward
-  float* dbeta = nullptr;         ///< backward, [tasks, channels]: to be summed over tasks
-  float* dalpha = nullptr;        ///< backward, the same
+  float* scratch = nullptr;       ///< backward uses it, [tasks, channels]
+  T* y = nullptr;                 ///< forward and from_statistics write it
+  const T* dy = nullptr;          ///< gradient of y, which backward reads
+  T* dx = nullptr;                ///< backward writes it
+  float* dbeta = nullptr;         ///< backward writes it, [tasks, channels]: its sum over tasks is
+                                  ///< the gradient
+  float* dalpha = nullptr;        ///< backward writes it like dbeta
 
   [[nodiscard]] constexpr int64_t tasks_per_sample() const {
     return (shape.pixels + kPixelsPerTask - 1) / kPixelsPerTask;

@@ -80,7 +80,7 @@ void refuse_changed(at::IntArrayRef sizes, Versions versions, const std::string&
 }
 
 void KeepingHooks::call_pack_hook(const at::Tensor& tensor) {
-  kept_ = tensor.tensor_data();  // shares the version counter, unlike detach() of inference code
+  kept_ = tensor.tensor_data();  // it shares the version counter, unlike detach() of inference code
   version_ = tensor._version();
   const auto& node = tensor.grad_fn();
   made_by_ = node ? &typeid(*node) : nullptr;

@@ -45,7 +45,7 @@ class DeviceDoubt {
 
   [[nodiscard]] c10::Device device() const { return flag_.device(); }
   [[nodiscard]] const replay::SampleDevice& kernels() const { return kernels_; }
-  /// int32 [1], on the device.
+  /// Returns the flag, int32 [1], on the device.
   [[nodiscard]] const at::Tensor& flag() const { return flag_; }
 
   /// Waits for the current stream. The number is 0 afterwards.

@@ -181,7 +181,8 @@ Recipe dropout_recipe(const RecordedOperator& recorded, OperatorId id,
   recipe.cost_ns = recorded.cost_ns;
   recipe.inputs = {dropout.input, dropout.mask};
   recipe.results = {dropout.result};
-  // Times the mask first: that is exact, and the one rounding is then the operator's own.
+  // It multiplies by the mask first: that is exact, and the one rounding is then the operator's
+  // own.
   recipe.run = [name = recorded.name, keep = dropout.keep](const std::vector<at::Tensor>& inputs) {
     const OperatorCall call(name);
     return std::vector{at::mul(inputs[0], inputs[1]).mul_(scale_of(inputs[0], keep))};

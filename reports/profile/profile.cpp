@@ -307,8 +307,8 @@ std::vector<JoinedTimes> joined_of(const Tree& tree, bool has_device) {
 
 /// The layers in whose forward pass a node of autograd was made.
 struct Place {
-  std::string layer;  ///< innermost; empty: none
-  std::string block;  ///< outermost
+  std::string layer;  ///< the innermost; is empty where there is none
+  std::string block;  ///< the outermost
 };
 
 class Visits {

@@ -65,7 +65,7 @@ bool is_under_a_mode(const Result& result) {
   return result.identity.has_mode() && result.memory_mode.measured;
 }
 
-/// Times fewer bytes than mode "none" of baseline "plain".
+/// Returns how many times fewer bytes it is than under mode "none" of baseline "plain".
 template <auto Plain, auto Figure>
 Value factor(const Result& result) {
   if (!is_under_a_mode(result) || !result.memory.measured) return std::nullopt;

@@ -266,7 +266,8 @@ class Cupti {
   /// where it can.
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
-  /// Calls the function of `parameters`, whose size is filled in; empty without such a function.
+  /// Calls the function of `parameters`, whose size is filled in; returns nothing without such a
+  /// function.
   template <class Parameters>
   [[nodiscard]] std::optional<int> ask(Parameters& parameters) const {
     if (!why_not_.empty()) return std::nullopt;

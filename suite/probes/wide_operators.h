@@ -18,7 +18,7 @@ namespace noisemark::suite {
 /// a wider type than autocast's. An operator is what autograd sees: of a composite (linear) the
 /// operators that it is made of, of a convolution itself and not what its library calls. Views,
 /// operators in place and memory that is not filled yet do not count. Backward and whatever else is
-/// outside autocast is not looked at. One at a time in a thread.
+/// outside autocast is not looked at. There is at most one in a thread.
 class WideOperators {
  public:
   /// Autocast on this kind of device, to this type.
