@@ -42,8 +42,9 @@ std::string speed_words(const Comparison& comparison) {
 std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
-      "# {}: {}, A to B\n\n{}{} of live processes, {} of two looks. Each look may give a false "
-      "alarm with a probability of at most {}, its share of alpha. {}.\n{}",
+      "# {}: {}, A to B\n\n{}There were {} of live processes, and this is {} of two looks. Each "
+      "look may give a "
+      "false alarm with a probability of at most {}, its share of alpha. {}.\n{}",
       capitals(verdict_name(comparison.verdict)), plain(record.a.benchmark),
       speed_words(comparison), format_counted(verdict.judged_pairs, "pair"),
       verdict.extended ? "the second" : "the first", format_number(comparison.alpha),
@@ -157,7 +158,8 @@ std::string without_noise(const Comparison& comparison) {
   }
   std::string text = "\n## Without noise\n\n";
   text += table.empty() ? "Nothing was compared.\n" : table.text();
-  if (equal > 0) text += fmt::format("\nBytes by owner that are equal, not shown: {}.\n", equal);
+  if (equal > 0)
+    text += fmt::format("\nEqual bytes by owner are not shown; there are {}.\n", equal);
   return text;
 }
 
@@ -169,17 +171,18 @@ std::string noise(const AbVerdict& verdict) {
     worsening.push_back(verdict.pairs[static_cast<size_t>(i)].worsening);
   }
   if (worsening.size() > 1) {
-    text += fmt::format("Standard deviation between pairs: {}.\n",
+    text += fmt::format("The standard deviation between pairs is {}.\n",
                         format_percent(std::expm1(standard_deviation(worsening))));
   }
   for (const StochasticRow& row : comparison.stochastic) {
     if (row.detectable_frac) {
-      text += fmt::format("Smallest detectable difference: {}.\n",
+      text += fmt::format("The smallest detectable difference is {}.\n",
                           format_percent(*row.detectable_frac));
     }
     text += row.noise_floor_frac > 0
-                ? fmt::format("Calibrated noise floor: {}.\n", format_percent(row.noise_floor_frac))
-                : std::string("Noise floor: not calibrated (noisemark calibrate).\n");
+                ? fmt::format("The calibrated noise floor is {}.\n",
+                              format_percent(row.noise_floor_frac))
+                : std::string("The noise floor is not calibrated (noisemark calibrate).\n");
   }
   return fmt::format("\n## Noise\n{}{}{}", text.empty() ? "" : "\n", text, list(comparison.notes));
 }

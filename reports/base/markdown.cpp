@@ -417,6 +417,7 @@ void MarkdownTable::add_row(const std::vector<std::string>& cells) {
 
 bool MarkdownTable::is_folded(size_t column) const {
   const Fold fold = columns_[column].fold;
+  if (fold == Fold::kAlways) return true;
   if (fold == Fold::kNever || rows_.empty()) return false;
   const std::string& first = rows_.front()[column];
   if (fold == Fold::kIfEmpty && !first.empty()) return false;
@@ -427,7 +428,7 @@ bool MarkdownTable::is_folded(size_t column) const {
 std::string MarkdownTable::alike() const {
   std::string words;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    if (!is_folded(c) || rows_.front()[c].empty()) continue;
+    if (columns_[c].fold == Fold::kAlways || !is_folded(c) || rows_.front()[c].empty()) continue;
     words += fmt::format("{}{} {}", words.empty() ? "" : ", ", columns_[c].title, rows_.front()[c]);
   }
   return words.empty() ? "" : fmt::format("Every row has {}.\n\n", words);

@@ -55,6 +55,7 @@ enum class Align { kLeft, kRight };
 enum class Fold {
   kNever,
   kIfEmpty,  ///< leaves it if every cell is empty
+  kAlways,   ///< leaves it: the page says elsewhere what the cells are
   kIfAlike,  ///< leaves it out where all cells are alike too: a sentence before the table says so
 };
 

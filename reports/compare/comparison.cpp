@@ -78,7 +78,7 @@ std::string let_pass(const Comparison& comparison) {
 
 std::string exit_words(const Comparison& comparison) {
   const std::string why = let_pass(comparison);
-  return fmt::format("Exit code {}{}{}", static_cast<int>(exit_code_of(comparison)),
+  return fmt::format("The exit code is {}{}{}", static_cast<int>(exit_code_of(comparison)),
                      why.empty() ? "" : ": ", why);
 }
 

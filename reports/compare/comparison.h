@@ -161,7 +161,8 @@ struct Comparison {
 /// "inconclusive, let pass by --inconclusive=warn" where that is why the code is 0; else empty.
 [[nodiscard]] std::string let_pass(const Comparison& comparison);
 
-/// "Exit code 4", and why where it was let pass: "Exit code 0: inconclusive, let pass by ...".
+/// "The exit code is 4", and why where it was let pass: "The exit code is 0: inconclusive, let pass
+/// by ...".
 [[nodiscard]] std::string exit_words(const Comparison& comparison);
 
 /// comparison.json (comparison_fields.h). Doubles read back bit for bit.

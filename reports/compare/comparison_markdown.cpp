@@ -21,9 +21,17 @@ constexpr const char* kHowStored =
     "sessions added, which is weaker evidence.\n";
 constexpr std::string_view kMark = "\n<!-- noisemark comparison -->\n";
 
-/// Often there is only one cell.
-MarkdownTable::Column cell_column() {
-  return {"cell", Align::kLeft, Fold::kIfAlike};
+/// Returns the cell of which all figures are, or no text where there are several.
+std::string lone_cell(const Comparison& comparison) {
+  std::set<std::string> cells;
+  for (const ExactRow& row : comparison.exact) cells.insert(row.cell);
+  for (const StochasticRow& row : comparison.stochastic) cells.insert(row.cell);
+  for (const FieldDifference& field : comparison.differences) cells.insert(field.cell);
+  return cells.size() == 1 ? *cells.begin() : "";
+}
+
+MarkdownTable::Column cell_column(const Comparison& comparison) {
+  return {"cell", Align::kLeft, lone_cell(comparison).empty() ? Fold::kIfAlike : Fold::kAlways};
 }
 
 MarkdownTable::Column why_column() {
@@ -62,12 +70,12 @@ std::string counts(const Comparison& comparison) {
   const auto passed = std::count_if(
       comparison.exact.begin(), comparison.exact.end(),
       [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
-  return fmt::format(
-      "{} on both sides. Gates with noise: {}. {} of {} figures without noise pass. {}.\n",
-      format_counted(comparison.cells, "cell"),
-      parts.empty() ? (comparison.noise_left_out ? "left out" : "none")
-                    : fmt::format("{}", fmt::join(parts, ", ")),
-      passed, comparison.exact.size(), exit_words(comparison));
+  return fmt::format("Both sides have {}. {}. {} of {} figures without noise pass. {}.\n",
+                     format_counted(comparison.cells, "cell"),
+                     !parts.empty() ? fmt::format("Gates with noise say {}", fmt::join(parts, ", "))
+                     : comparison.noise_left_out ? "Gates with noise were left out"
+                                                 : "No gate with noise could be applied",
+                     passed, comparison.exact.size(), exit_words(comparison));
 }
 
 /// INCOMPLETE alone says nothing of what somebody has to do.
@@ -87,6 +95,8 @@ std::string head(const Comparison& comparison) {
                   plain(comparison.candidate.name), counts(comparison));
   if (!comparison.reasons.empty()) text += '\n';
   for (const std::string& reason : comparison.reasons) text += fmt::format("- {}\n", plain(reason));
+  const std::string cell = lone_cell(comparison);
+  if (!cell.empty()) text += fmt::format("\nAll figures are of the cell {}.\n", plain(cell));
   return text;
 }
 
@@ -135,7 +145,7 @@ std::string comparability(const Comparison& comparison) {
   if (comparison.differences.empty()) {
     text += "\nNo field of the identity differs.\n";
   } else {
-    MarkdownTable fields({cell_column(), {"field"}, {"BASE"}, {"NEW"}});
+    MarkdownTable fields({cell_column(comparison), {"field"}, {"BASE"}, {"NEW"}});
     for (const FieldDifference& field : comparison.differences) {
       fields.add_row(
           {field.cell, code(field.field), shown_value(field.base), shown_value(field.candidate)});
@@ -152,8 +162,8 @@ std::string comparability(const Comparison& comparison) {
 
 // Every table of figures with noise begins with these columns; `more` are its own.
 std::vector<MarkdownTable::Column> stochastic_columns(
-    const std::vector<MarkdownTable::Column>& more) {
-  return joined({cell_column(),
+    const Comparison& comparison, const std::vector<MarkdownTable::Column>& more) {
+  return joined({cell_column(comparison),
                  {"metric"},
                  {"verdict", Align::kLeft, Fold::kIfEmpty},
                  {"ratio", Align::kRight},
@@ -172,10 +182,10 @@ std::vector<std::string> stochastic_cells(const StochasticRow& row,
 }
 
 std::string gates(const Comparison& comparison) {
-  MarkdownTable table(stochastic_columns({{"p (Holm)", Align::kRight},
-                                          {"margin", Align::kRight},
-                                          {"pairs", Align::kRight, Fold::kIfAlike},
-                                          why_column()}));
+  MarkdownTable table(stochastic_columns(comparison, {{"p (Holm)", Align::kRight},
+                                                      {"margin", Align::kRight},
+                                                      {"pairs", Align::kRight, Fold::kIfAlike},
+                                                      why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (!row.judged()) continue;
     table.add_row(stochastic_cells(row, {format_p_value(row.p_adjusted), margin_cell(row),
@@ -201,7 +211,8 @@ std::string_view section_of(const std::string& metric) {
 }
 
 std::string explanation(const Comparison& comparison, std::string_view section) {
-  MarkdownTable table(stochastic_columns({{"smallest detectable difference", Align::kRight}}));
+  MarkdownTable table(
+      stochastic_columns(comparison, {{"smallest detectable difference", Align::kRight}}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (section_of(row.metric) != section) continue;
     table.add_row(
@@ -228,8 +239,8 @@ std::vector<std::string> exact_cells(const ExactRow& row) {
           row.words};
 }
 
-MarkdownTable exact_table() {
-  return MarkdownTable({cell_column(),
+MarkdownTable exact_table(const Comparison& comparison) {
+  return MarkdownTable({cell_column(comparison),
                         {"figure"},
                         {"verdict"},
                         {"BASE", Align::kRight},
@@ -242,7 +253,7 @@ bool is_equal(const ExactRow& row) {
 }
 
 std::string without_noise(const Comparison& comparison) {
-  MarkdownTable table = exact_table();
+  MarkdownTable table = exact_table(comparison);
   int64_t equal = 0;
   for (const ExactRow& row : comparison.exact) {
     const bool fold = row.by_owner() && is_equal(row);
@@ -257,7 +268,7 @@ std::string without_noise(const Comparison& comparison) {
 
 std::string noise(const Comparison& comparison) {
   std::string text = "\n## Noise\n\n";
-  MarkdownTable table({cell_column(),
+  MarkdownTable table({cell_column(comparison),
                        {"metric"},
                        {"smallest detectable difference", Align::kRight},
                        {"noise floor", Align::kRight}});
@@ -279,7 +290,7 @@ std::string noise(const Comparison& comparison) {
 
 std::string other_figures(const Comparison& comparison) {
   MarkdownTable others(stochastic_columns(
-      {{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}, why_column()}));
+      comparison, {{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}, why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (row.judged() || !section_of(row.metric).empty()) continue;
     others.add_row(
@@ -293,7 +304,7 @@ std::string other_figures(const Comparison& comparison) {
 }
 
 std::string bytes_by_owner(const Comparison& comparison) {
-  MarkdownTable owners = exact_table();
+  MarkdownTable owners = exact_table(comparison);
   int64_t nothing = 0;
   for (const ExactRow& row : comparison.exact) {
     if (!row.by_owner()) continue;
@@ -324,7 +335,8 @@ std::string repeat(const Comparison& comparison) {
       text += fmt::format("- {}: {}\n", name, code(commands[i]));
     }
     if (commands.size() > kMostCommands) {
-      text += fmt::format("- {}: {} more, in the results\n", name, commands.size() - kMostCommands);
+      text +=
+          fmt::format("- {}: the results have {} more\n", name, commands.size() - kMostCommands);
     }
   }
   return text.empty() ? "" : "\nTo repeat a run:\n\n" + text;
@@ -388,7 +400,8 @@ std::string memory_table(const Comparison& comparison, const std::string& cell,
   table.add_row({"sum", bytes_cell(base), bytes_cell(candidate), change_cell(base, candidate)});
   const ExactRow* whole = peak_of(comparison, cell);
   const bool closes = whole != nullptr && whole->base == base && whole->candidate == candidate;
-  return fmt::format("\n{}:\n\n{}{}", plain(cell), table.text(),
+  const std::string head = lone_cell(comparison).empty() ? plain(cell) + ":\n\n" : "";
+  return fmt::format("\n{}{}{}", head, table.text(),
                      closes ? "" : "\nThe sum is not peak_bytes.\n");
 }
 

@@ -241,7 +241,7 @@ std::string demands_table(const Characterization& network) {
     missing += fmt::format("- Live activations of {}: {}\n", workload_name(one),
                            plain(one.activation_missing));
   }
-  return table.text() + (missing.empty() ? "" : "\nNot measured:\n\n") + missing;
+  return table.text() + (missing.empty() ? "" : "\nThese figures were not measured:\n\n") + missing;
 }
 
 std::string classes_table(const Characterization& network) {

@@ -114,7 +114,7 @@ std::string custom_words(const Identity& identity) {
 namespace sections {
 
 std::string not_measured(const std::string& reason) {
-  return fmt::format("Not measured: {}.\n",
+  return fmt::format("This was not measured: {}.\n",
                      reason.empty() ? "no reason was recorded" : plain(reason));
 }
 
@@ -273,8 +273,9 @@ std::string seeds(const Result& result) {
     table.add_row({stream, fmt::format("{}", number)});
   }
   return fmt::format(
-      "## Seeds\n\nThe seed is {}. By the first number of each stream generators can be compared; "
-      "that of `init`, torch's own generator, is the seed.\n\n{}",
+      "## Seeds\n\nThe seed is {}. The first number of each stream shows whether another program "
+      "draws the "
+      "same; that of `init`, torch's own generator, is the seed.\n\n{}",
       result.seeds.base, table.text());
 }
 

@@ -223,12 +223,13 @@ std::string budget_step_words(const MemoryMode& mode) {
     const std::string steps =
         fmt::format("of {} steps of the {} pass", format_count(kept.steps), plain(pass.pass));
     if (kept.exceeded > 0) {
-      text += fmt::format("The budget was **not kept** in {} {}; the last one: {}.\n",
+      text += fmt::format("The budget was **not kept** in {} {}. In the last one {}.\n",
                           format_count(kept.exceeded), steps, plain(kept.exceeded_reason));
     }
     if (kept.uncertain > 0) {
       text += fmt::format(
-          "The gradient's error may have been above twice its bound in {} {}; the last one: {}.\n",
+          "The gradient's error may have been above twice its bound in {} {}. In the last one "
+          "{}.\n",
           format_count(kept.uncertain), steps, plain(kept.uncertain_reason));
     }
   }

@@ -63,10 +63,10 @@ std::string timesteps_table(const Evaluation& last) {
 
 std::string time_to_quality(const Quality& quality) {
   if (quality.time_to_quality_s && quality.samples_to_quality && quality.target_loss) {
-    return fmt::format("Time to quality: {} ({} images) to a loss of at most {}.\n",
+    return fmt::format("A loss of at most {} was reached after {} ({} images).\n",
+                       format_number(*quality.target_loss),
                        format_seconds(*quality.time_to_quality_s),
-                       format_count(*quality.samples_to_quality),
-                       format_number(*quality.target_loss));
+                       format_count(*quality.samples_to_quality));
   }
   return fmt::format("There is no time to quality: {}.\n", quality.missing_reason.empty()
                                                                ? "no reason was recorded"
@@ -86,8 +86,8 @@ std::string quality_in_short(const Result& result) {
     text += fmt::format(", {} of that at the start", format_percent(last.loss / start));
   if (!result.quality.target_loss) {
     return text +
-           "; no target is set: how good that is, `noisemark quality` says of several "
-           "seeds, and `noisemark fid` of drawn images";
+           "; no target is set. `noisemark quality` judges it over several seeds, and `noisemark "
+           "fid` judges drawn images";
   }
   return text +
          fmt::format("; the target {} {}", format_number(*result.quality.target_loss),
@@ -166,11 +166,11 @@ std::string samples(const Result& result) {
   const DefinitionView::Sample sample = definition.sample.value_or(DefinitionView::Sample{});
   const std::string count = text_of(sample.count);
   MarkdownTable table({{"what"}, {"value"}});
-  table.add_row({"pictures", count});
+  table.add_row({"images", count});
   table.add_row({"sampler", sampler_words(definition, sample)});
   table.add_row({"weights", weights_words(result, definition)});
   table.add_row({"initial noise", fmt::format("drawn, seed {}", result.seeds.base)});
-  table.add_row({"as 8-bit pictures", code("samples/pictures")});
+  table.add_row({"as 8-bit images", code("samples/pictures")});
   table.add_row({"not rounded", code("samples/samples.npy")});
   return fmt::format(
       "## Samples\n\n![the first of {} samples]({})\n\n{}\nDrawn after the training, outside its "

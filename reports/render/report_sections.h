@@ -49,7 +49,7 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string repeat(const Result& result);
 [[nodiscard]] std::string provenance(const Result& result, const std::string& result_sha256);
 
-/// «Not measured: REASON.», with a reason even when none was given.
+/// «This was not measured: REASON.», with a reason even when none was given.
 [[nodiscard]] std::string not_measured(const std::string& reason);
 
 /// The samples after the warm-up.

@@ -158,9 +158,10 @@ std::string operators(const Result& result) {
 std::string noise(const Result& result) {
   const std::vector<double> steps = steady(result, result.samples.step_s);
   std::string text = "## Noise\n\n";
-  text += fmt::format("Warm-up: {} ({}).\n",
-                      result.protocol.warmup_reason.empty() ? "not looked for"
-                                                            : plain(result.protocol.warmup_reason),
+  text += fmt::format("{} ({}).\n",
+                      result.protocol.warmup_reason.empty()
+                          ? "The end of the warm-up was not looked for"
+                          : "Warm-up: " + plain(result.protocol.warmup_reason),
                       result.protocol.warmup_stable ? "steady after it" : "**not steady**");
   if (steps.empty()) return text;
   const double middle_s = median(steps);

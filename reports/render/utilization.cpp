@@ -64,7 +64,7 @@ class Missing {
       text += fmt::format("- {} of {}: {}\n", fmt::join(key.second, ", "), fmt::join(results, ", "),
                           plain(key.first));
     }
-    return text.empty() ? "" : "\nNot measured:\n\n" + text;
+    return text.empty() ? "" : "\nThese figures were not measured:\n\n" + text;
   }
 
  private:

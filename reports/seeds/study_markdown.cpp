@@ -119,10 +119,10 @@ std::string not_locked(const QualityStudy& study) {
 
 std::string head(const QualityStudy& study) {
   const bool let_pass = exit_code_of(study) != exit_code_of(study.verdict);
-  std::string text =
-      fmt::format("# {}: quality of {}\n\n{}. Exit code {}{}.\n", verdict_name(study.verdict),
-                  benchmarks(study), counts(study), static_cast<int>(exit_code_of(study)),
-                  let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
+  std::string text = fmt::format(
+      "# {}: quality of {}\n\n{}. The exit code is {}{}.\n", verdict_name(study.verdict),
+      benchmarks(study), counts(study), static_cast<int>(exit_code_of(study)),
+      let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
   if (!study.rows.empty()) {
     text +=
         "\nEach variant is compared with BASE, runs of the same seeds: one that rounds gradients "
@@ -188,10 +188,10 @@ std::string how_judged(const QualityStudy& study) {
   const double alpha =
       alpha_of_a_family(study.alpha, study.looks.declared, study.asked_gates, study.asked_ranges);
   return fmt::format(
-      "\nA difference is that of the variant from BASE, over the seeds that both have; positive is "
-      "worse. For a ratio it is the geometric mean. An interval is that of {:g} %, by a t test "
-      "over seeds. p is that of two one-sided tests (TOST), corrected by Holm for {}; PASS needs "
-      "at most {}. {}.\n",
+      "\nA difference says how much worse the variant is than BASE, over the seeds that both have; "
+      "a negative one is better. For a ratio it is the geometric mean. An interval has {:g} % "
+      "confidence, by a t test over seeds. p is that of two one-sided tests (TOST), corrected by "
+      "Holm for {}; PASS needs at most {}. {}.\n",
       100 * (1 - 2 * alpha), format_counted(study.tests, "test"), format_number(alpha),
       which_look(study));
 }

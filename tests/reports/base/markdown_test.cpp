@@ -82,6 +82,12 @@ TEST(Markdown, says_in_a_line_what_all_rows_have_alike) {
   EXPECT_EQ(empty.text(), "| a   |\n| --- |\n| 1   |\n");
 }
 
+TEST(Markdown, says_nothing_of_a_column_that_the_page_tells_of) {
+  MarkdownTable table({{"a"}, {"b", Align::kLeft, Fold::kAlways}});
+  table.add_row({"1", "x"});
+  EXPECT_EQ(table.text(), "| a   |\n| --- |\n| 1   |\n");
+}
+
 /// A page in which the places that must not break are written as "_".
 std::string page_of(std::string words) {
   for (size_t i = words.find('_'); i != std::string::npos; i = words.find('_', i)) {

@@ -154,23 +154,33 @@ TEST(ComparisonGolden, next_steps_follow_the_verdict) {
   EXPECT_NE(next_step(c).find("passing runs"), std::string::npos);
 }
 
+TEST(ComparisonGolden, a_lone_cell_is_named_once_above_the_tables_and_several_in_each) {
+  Comparison c = regression();
+  EXPECT_NE(comparison_markdown(c).find("\nAll figures are of the cell gmm16-ho@cpu, "),
+            std::string::npos);
+  EXPECT_EQ(comparison_markdown(c).find("| cell "), std::string::npos);
+  c.exact.front().cell = "gmm16@cpu";
+  EXPECT_EQ(comparison_markdown(c).find("All figures are"), std::string::npos);
+  EXPECT_NE(comparison_markdown(c).find("| cell "), std::string::npos);
+}
+
 TEST(ComparisonGolden, what_is_let_pass_says_so) {
   Comparison c = regression();
   c.exact.clear();
   c.reasons = {"nothing is proven"};
   c.inconclusive = Inconclusive::kWarns;
-  EXPECT_EQ(exit_words(c), "Exit code 1") << "nothing else is let pass";
+  EXPECT_EQ(exit_words(c), "The exit code is 1") << "nothing else is let pass";
   EXPECT_EQ(let_pass(c), "");
   c.verdict = CompareVerdict::kInconclusive;
   const std::string words = "inconclusive, let pass by --inconclusive=warn";
   EXPECT_EQ(let_pass(c), words);
   EXPECT_EQ(exit_code_of(c), ExitCode::kPass);
-  EXPECT_NE(comparison_markdown(c).find("Exit code 0: " + words + ".\n"), std::string::npos);
+  EXPECT_NE(comparison_markdown(c).find("The exit code is 0: " + words + ".\n"), std::string::npos);
   const auto json = nlohmann::json::parse(comparison_json(c));
   EXPECT_EQ(json.at("exit_code"), 0);
   EXPECT_EQ(json.at("let_pass"), words);
   c.inconclusive = Inconclusive::kFails;
-  EXPECT_EQ(exit_words(c), "Exit code 4");
+  EXPECT_EQ(exit_words(c), "The exit code is 4");
   for (const CompareVerdict other : {CompareVerdict::kUnstable, CompareVerdict::kTooFewPairs}) {
     EXPECT_EQ(verdict_words(other, Inconclusive::kWarns), verdict_name(other));
   }

@@ -329,7 +329,7 @@ TEST(Summary, begins_with_the_verdict_and_ends_with_the_mark_of_the_comment) {
     EXPECT_TRUE(shows(text, heading)) << heading;
   }
   EXPECT_FALSE(shows(text, "report.md")) << "a comment has no files beside it";
-  EXPECT_FALSE(shows(text, "![")) << "nor pictures";
+  EXPECT_FALSE(shows(text, "![")) << "nor images";
 }
 
 TEST(Summary, has_the_sum_of_the_owners_beside_the_name_where_a_narrow_page_shows_it) {

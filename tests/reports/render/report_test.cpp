@@ -67,9 +67,7 @@ TEST(Report, says_in_its_first_screen_how_far_the_loss_is_from_the_best_where_th
   result.quality.target_loss.reset();
   const std::string screen = first_screen(rendered(result));
   EXPECT_FALSE(has(screen, words));
-  EXPECT_TRUE(has(screen,
-                  "no target is set: how good that is, `noisemark quality` says of several "
-                  "seeds"))
+  EXPECT_TRUE(has(screen, "no target is set. `noisemark quality` judges it over several seeds"))
       << screen;
 }
 
@@ -288,7 +286,8 @@ TEST(Report, says_why_nothing_was_read_of_a_gpu) {
   Result result = test::result_on_a_gpu();
   result.utilization.device_use = {};
   result.utilization.device_use.missing_reason = "the profile pass did not end";
-  EXPECT_TRUE(has(rendered(result), "## GPU\n\nNot measured: the profile pass did not end.\n"));
+  EXPECT_TRUE(
+      has(rendered(result), "## GPU\n\nThis was not measured: the profile pass did not end.\n"));
 }
 
 TEST(Report, shows_what_the_allocator_of_a_gpu_holds_beyond_tensors) {
@@ -298,8 +297,9 @@ TEST(Report, shows_what_the_allocator_of_a_gpu_holds_beyond_tensors) {
   EXPECT_TRUE(has(rendered(result), "| outside             |  500.00 |"));
   result.memory.device_memory = {};
   result.memory.device_memory.missing_reason = "its allocator counts nothing";
-  EXPECT_TRUE(has(rendered(result),
-                  "\n**The GPU's allocator:** Not measured: its allocator counts nothing.\n"));
+  EXPECT_TRUE(
+      has(rendered(result),
+          "\n**The GPU's allocator:** This was not measured: its allocator counts nothing.\n"));
 }
 
 TEST(Report, says_whether_the_limit_of_scratch_memory_took_effect) {
@@ -332,7 +332,7 @@ TEST(Report, shows_which_kernels_computed_a_convolution) {
   result.utilization.convolutions.kernels.resize(40, result.utilization.convolutions.kernels[2]);
   EXPECT_TRUE(has(rendered(result), "by falling time, 15 of 40. "));
   EXPECT_TRUE(has(rendered(full_result()),
-                  "\n**Kernels of convolutions:** Not measured: the CPU's "
+                  "\n**Kernels of convolutions:** This was not measured: the CPU's "
                   "library does not name them.\n"));
   result.utilization.convolutions = {};
   EXPECT_FALSE(has(rendered(result), "ernels of convolutions")) << "of a result from before";
@@ -364,8 +364,8 @@ TEST(Report, says_what_temporary_means) {
 
 TEST(Report, gives_the_reason_of_everything_that_is_missing) {
   const std::string text = rendered(minimal_result());
-  EXPECT_TRUE(has(text, "Not measured: the memory pass was not asked for."));
-  EXPECT_TRUE(has(text, "Not measured: the profile pass was not asked for."));
+  EXPECT_TRUE(has(text, "This was not measured: the memory pass was not asked for."));
+  EXPECT_TRUE(has(text, "This was not measured: the profile pass was not asked for."));
   EXPECT_TRUE(has(text, "There is no time to quality: the definition sets no target."));
 }
 

@@ -376,7 +376,7 @@ TEST_F(Distances, page_says_when_the_work_is_not_the_locked_one) {
 TEST_F(Distances, sheets_of_samples_are_shown_by_their_place_below_the_folder) {
   keep(0.001);
   make_folder(folder_ / "dpr8-seed1" / "samples");
-  write_file_atomically(folder_ / "dpr8-seed1" / "samples" / "sheet.png", "a picture");
+  write_file_atomically(folder_ / "dpr8-seed1" / "samples" / "sheet.png", "an image");
   const QualityStudy study = judged();
   EXPECT_EQ(study.sheets, std::vector<std::string>{"dpr8-seed1/samples/sheet.png"});
   EXPECT_NE(quality_markdown(study).find("](dpr8-seed1/samples/sheet.png)"), std::string::npos);
@@ -385,7 +385,7 @@ TEST_F(Distances, sheets_of_samples_are_shown_by_their_place_below_the_folder) {
 TEST_F(Distances, sheets_of_samples_are_shown_on_a_page_that_lies_elsewhere) {
   keep(0.001);
   make_folder(folder_ / "dpr8-seed1" / "samples");
-  write_file_atomically(folder_ / "dpr8-seed1" / "samples" / "sheet.png", "a picture");
+  write_file_atomically(folder_ / "dpr8-seed1" / "samples" / "sheet.png", "an image");
   const auto sheets = [&](const std::vector<std::string>& paths, const fs::path& page) {
     return read_quality_side(paths, page).sheets;
   };

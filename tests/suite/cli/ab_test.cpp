@@ -146,7 +146,7 @@ TEST(AbCommand, judges_a_recorded_comparison_again_and_leaves_with_its_code) {
   EXPECT_EQ(noisemark({"ab", "--from", noisy}).code, 4);
   const test::Finished warned = noisemark({"ab", "--from", noisy, "--inconclusive=warn"});
   EXPECT_EQ(warned.code, 0);
-  EXPECT_NE(warned.out.find("Exit code 0: inconclusive, let pass by --inconclusive=warn.\n"),
+  EXPECT_NE(warned.out.find("The exit code is 0: inconclusive, let pass by --inconclusive=warn.\n"),
             std::string::npos)
       << warned.out;
 }

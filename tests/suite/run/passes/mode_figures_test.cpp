@@ -422,7 +422,7 @@ TEST(RunUnderAMode, without_the_memory_pass_says_that_its_plan_was_not_measured)
   EXPECT_EQ(mode.fallbacks[2].missing_reason, "") << "training was made";
   EXPECT_EQ(mode.fallbacks[2].plan_missing_reason, "") << "and had a plan";
   const std::string report = reports::read_file(out / "report.md");
-  EXPECT_NE(report.find("**Plan:** Not measured: " + reason), std::string::npos) << report;
+  EXPECT_NE(report.find("**Plan:** This was not measured: " + reason), std::string::npos) << report;
   EXPECT_EQ(report.find(reports::finished_page("autograd saves 0 B")), std::string::npos) << report;
 }
 
