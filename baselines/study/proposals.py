@@ -6,7 +6,8 @@
 
 Each round profiles every benchmark under `plain`, `fused`, `channels-last` and both, one after another, so that a
 proposal is compared with the baseline that it was made for in the same round. The section "What to try" of a profile's
-page has the proposals. Times of a step are those without the profiler.
+page has the proposals. Predicted is what their operators take beyond their roof, as a share of a profiled step; times of
+a step are those without the profiler.
 
 Exit codes: 0 made; 1 a profile failed; 2 bad input.
 """
@@ -74,34 +75,68 @@ def whole_rounds(of_benchmark: Path) -> list[str]:
     return rounds
 
 
-def rows(of_benchmark: Path) -> list[str]:
+class Trial(NamedTuple):
+    """A proposal that was tried in several rounds. Shares are percent of the baseline's step."""
+
+    benchmark: str
+    base: str
+    proposal: Proposal
+    is_first: bool  # the line "What limits it" says to try it first
+    base_ms: float
+    predicted: float
+    won: list[float]  # round by round
+
+    @property
+    def is_bound(self) -> bool:
+        """`fused` joins operators, which may win more than they take beyond their roof."""
+        return ("fused" in self.proposal.baseline) == ("fused" in self.base)
+
+    def is_right(self) -> bool:
+        won = statistics.median(self.won)
+        return won > 0 and (won <= self.predicted or not self.is_bound)
+
+    def row(self) -> str:
+        rounds = f"{sum(won > 0 for won in self.won)} of {len(self.won)}"
+        return (
+            f"| {self.benchmark} | `{self.base}` | `{self.proposal.baseline}` | {self.proposal.operators} |"
+            f" {'yes' if self.is_first else 'no'} | {self.base_ms:.0f} | {'at most ' if self.is_bound else ''}{self.predicted:.1f} % |"
+            f" **{statistics.median(self.won):.1f} %** | {min(self.won):.1f} to {max(self.won):.1f} % | {rounds} |"
+            f" {'yes' if self.is_right() else 'no'} |"
+        )
+
+
+def trials(of_benchmark: Path) -> list[Trial]:
     made = []
     rounds = whole_rounds(of_benchmark)
     for base in BASELINES[:-1]:
-        for proposal in proposals(of_benchmark / base / rounds[0]):
+        for place, proposal in enumerate(proposals(of_benchmark / base / rounds[0])):
             tried = proposal.baseline
-            beyond = statistics.median(
+            predicted = statistics.median(
                 [other.beyond for turn in rounds for other in proposals(of_benchmark / base / turn) if other.baseline == tried]
             )
             won = [100 * (1 - step_s(of_benchmark / tried / turn) / step_s(of_benchmark / base / turn)) for turn in rounds]
             base_ms = 1000 * statistics.median([step_s(of_benchmark / base / turn) for turn in rounds])
-            made.append(
-                f"| {of_benchmark.name} | `{base}` | `{tried}` | {proposal.operators} | {base_ms:.0f} | {beyond:.1f} % |"
-                f" **{statistics.median(won):.1f} %** | {min(won):.1f} to {max(won):.1f} % |"
-            )
+            made.append(Trial(of_benchmark.name, base, proposal, place == 0, base_ms, predicted, won))
     return made
+
+
+def page(made: list[Trial]) -> str:
+    first = [trial for trial in made if trial.is_first]
+    lines = [
+        f"Of {len(first)} lines \"What limits it\" {sum(trial.is_right() for trial in first)} were right:"
+        " what they say to try first won in the median of the rounds, and within its bound.",
+        "",
+        "| benchmark | baseline | tried | operators that it executes otherwise | named first | step, ms | predicted | won | in rounds"
+        " | rounds won | right |",
+        "|---|---|---|---|---|---:|---:|---:|---:|---:|---|",
+    ]
+    return "\n".join(lines + [trial.row() for trial in made])
 
 
 def table(out: Path) -> str:
     if not out.is_dir():
         raise BadInput(f"--out: not a folder: {out} (one that `run` has filled)")
-    lines = [
-        "| benchmark | baseline | tried | operators that it executes otherwise | step, ms | beyond their roof | won | in rounds |",
-        "|---|---|---|---|---:|---:|---:|---:|",
-    ]
-    for of_benchmark in sorted(folder for folder in out.iterdir() if folder.is_dir()):
-        lines += rows(of_benchmark)
-    return "\n".join(lines)
+    return page([trial for folder in sorted(out.iterdir()) if folder.is_dir() for trial in trials(folder)])
 
 
 def main() -> int:

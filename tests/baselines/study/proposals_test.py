@@ -42,7 +42,15 @@ class Study(unittest.TestCase):
             self.note("fused+channels-last", turn, 1.0)
         self.note("plain", "3", 1.0)
         done = run("table", "--out", str(self.folder))
-        self.assertIn("| 1000 | 20.0\u00a0% | **10.0\u00a0%** | -5.0 to 15.0\u00a0% |", done.stdout, done.stderr)
+        self.assertIn("| yes | 1000 | 20.0\u00a0% | **10.0\u00a0%** | -5.0 to 15.0\u00a0% | 2 of 3 | yes |", done.stdout, done.stderr)
+        self.assertIn('Of 1 lines "What limits it" 1 were right', done.stdout)
+
+    def test_a_proposal_is_wrong_that_loses_or_wins_more_than_its_bound(self):
+        for won, bound, is_right in ((-1.0, True, False), (10.0, True, True), (30.0, True, False), (30.0, False, True)):
+            tried = proposals.Proposal("channels-last" if bound else "fused", "operators", 20.0)
+            trial = proposals.Trial("a@cpu", "plain", tried, True, 1000, 20.0, [won])
+            self.assertEqual(trial.is_bound, bound)
+            self.assertEqual(trial.is_right(), is_right, trial)
 
     def test_profiles_what_is_missing_and_reads_the_programs_own_pages(self):
         words = ["run", "--noisemark", PROGRAM, "--ids", "gmm16-ho@cpu", "--rounds", "1", "--out", str(self.folder)]
