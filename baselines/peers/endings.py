@@ -10,7 +10,7 @@ EXIT_CANNOT_RUN_HERE = 77
 
 
 class Failure(Exception):
-    """The program ends with this exit code. Raise one of those below."""
+    """The program ends with this exit code, EXIT_FAILED unless a class below says another."""
 
     exit_code = EXIT_FAILED
 
