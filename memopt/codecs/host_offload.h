@@ -19,14 +19,17 @@ struct HostOffloadUsage {
 
 /// Saved tensors in host memory, after vDNN (Rhu et al., MICRO 2016). It is lossless. Takes every
 /// type. Keeps a pool of host memory, so unlike other codecs it has a state; thread-safe all the
-/// same.  "offload", on a GPU: parts are pinned host memory, uint8 [bytes], from a pool that is
-/// allocated once. Copies run on a stream of their own, in order; the host never waits. A tensor
-/// stays alive until it has been copied out: two may be under way, and before a third one is begun
-/// the compute stream waits for the first, so the peak does not depend on how far the host is
-/// ahead. prefetch() begins the copy back behind the work issued so far, decode() makes the current
-/// stream wait for its end. No graph capture.  "copy", on a CPU: the same interface around a plain
-/// copy in ordinary memory. It gains nothing there, and is what tests and comparisons of the mode
-/// run.
+/// same.
+///
+/// "offload", on a GPU: parts are pinned host memory, uint8 [bytes], from a pool that is allocated
+/// once. Copies run on a stream of their own, in order; the host never waits. A tensor stays alive
+/// until it has been copied out: two may be under way, and before a third one is begun the compute
+/// stream waits for the first, so the peak does not depend on how far the host is ahead.
+/// prefetch() begins the copy back behind the work issued so far, decode() makes the current
+/// stream wait for its end. No graph capture.
+///
+/// "copy", on a CPU: the same interface around a plain copy in ordinary memory. It gains nothing
+/// there, and is what tests and comparisons of the mode run.
 class HostOffload : public Codec {
  public:
   [[nodiscard]] bool lossless() const override { return true; }

@@ -223,8 +223,8 @@ plan::Limits Planner::limits_within(int64_t peak_bytes) const {
 }
 
 /// The blocks' estimates are coarsest where the smallest peak is decided: other options are tried
-/// one by one on the plan with the smallest peak. It has none of those with a price limit, which
-/// hold more.
+/// one by one on the plan with the smallest peak. Those with a price limit, which hold more, are
+/// left out.
 void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
   const std::vector<std::vector<size_t>> worth =
       worth_trying(first_of(blocks_, options_->unlimited()));

@@ -13,10 +13,11 @@ namespace noisemark::memopt {
 /// The times of a forward pass's operators on the model's device, whose work may begin and end
 /// after the call has returned: marks are put into the device's own order of work and read once all
 /// of it is done. On a CPU, and on a device of which this build knows no clock, that is the time of
-/// the call. It is used by the thread that runs the pass.  A device that waits for the host to
-/// issue the next operator passes its marks when the host does, and small operators seem to take
-/// what it takes to launch them. So the device may be held while the host issues a few of them, and
-/// runs these while it is held before the next few.
+/// the call. It is used by the thread that runs the pass.
+///
+/// A device that waits for the host to issue the next operator passes its marks when the host does,
+/// and small operators seem to take what it takes to launch them. So the device may be held while
+/// the host issues a few of them, and runs these while it is held before the next few.
 class OperatorTimes {
  public:
   /// Marks in one stretch: with the launches between them fewer than a device's queue takes.

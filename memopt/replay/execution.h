@@ -83,12 +83,13 @@ struct SavedVariableHooks;
 namespace noisemark::memopt {
 
 /// One forward pass and its backward under a plan. The hooks of its slots share it; when the last
-/// of them is gone, nothing of the pass is held. Safe for backward on other threads.  A pass that
-/// leaves the recorded path (fits()) keeps everything from there on. What shows in no saved tensor
-/// and no autograd node is found when a value is recomputed and is not what forward had
-/// (replay/value_samples.h): on a CPU backward then throws c10::Error, which names the operator; on
-/// another device a DeviceDoubt has it. A kept or held tensor that was changed in place is such an
-/// error too.
+/// of them is gone, nothing of the pass is held. Safe for backward on other threads.
+///
+/// A pass that leaves the recorded path (fits()) keeps everything from there on. What shows
+/// in no saved tensor and no autograd node is found when a value is recomputed and is not what
+/// forward had (replay/value_samples.h): on a CPU backward then throws c10::Error, which names the
+/// operator; on another device a DeviceDoubt has it. A kept or held tensor that was changed in
+/// place is such an error too.
 class PlanExecution {
  public:
   enum class Purpose {

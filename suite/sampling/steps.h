@@ -48,11 +48,12 @@ struct DdimTimes {
                                                     int64_t steps);
 
 /// Every step of `config.sampler`, in the order in which they are made, for what the process's
-/// network predicts (eps, x0 or v).   ddpm  Ho et al. 2020, algorithm 2 and section 3.2: all T
-/// steps, x0 clamped, the mean of         q(x_{t-1} | x_t, x0); variance of the noise "small": that
-/// of the posterior, bounded by         1e-20 (denoising-diffusion-pytorch's p_sample); "large":
-/// beta_t; none at t = 0.   ddim  Song et al. 2021, equations 12 and 16: eps is derived again from
-/// the clamped x0, and the         last step gives x0 (denoising-diffusion-pytorch's ddim_sample).
+/// network predicts (eps, x0 or v).
+///   ddpm  Ho et al. 2020, algorithm 2 and section 3.2: all T steps, x0 clamped, the mean of
+///         q(x_{t-1} | x_t, x0); variance of the noise "small": that of the posterior, bounded by
+///         1e-20 (denoising-diffusion-pytorch's p_sample); "large": beta_t; none at t = 0.
+///   ddim  Song et al. 2021, equations 12 and 16: eps is derived again from the clamped x0, and the
+///         last step gives x0 (denoising-diffusion-pytorch's ddim_sample).
 /// It is computed in float64 from the process's buffers. Throws Error (exit code 2) for another
 /// sampler, grid or variance, more DDIM steps than timesteps, or an eta outside [0, 1].
 [[nodiscard]] std::vector<SamplerStep> sampler_steps(const SampleConfig& config,

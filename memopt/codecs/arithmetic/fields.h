@@ -226,8 +226,8 @@ struct Reduced {
 };
 
 /// Index of a maximum in its input plane, as its position in the window: bits 2-3 row, bits 0-1
-/// column. Windows of up to 4 x 4; where their rows interleave in memory it may not be found. They
-/// are for tensors of fewer than 2^31 elements.
+/// column. Windows of up to 4 x 4; where their rows interleave in memory it may not be found. A
+/// tensor has fewer than 2^31 elements.
 class PoolPosition {
  public:
   using Element = int64_t;
