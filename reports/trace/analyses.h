@@ -132,7 +132,7 @@ struct QueueLengths {
 [[nodiscard]] std::string trace_markdown(const std::string& title, const Trace& trace,
                                          const CriticalPath& path);
 
-/// The same figures for programs, times as integers of microseconds.
+/// The same figures for programs, times in microseconds.
 [[nodiscard]] std::string trace_json(const Trace& trace, const CriticalPath& path);
 
 /// The text of fields.md, which says what each key of trace_json() is.

@@ -242,9 +242,10 @@ void Builder::add_thread(std::vector<Index>& events) {
 }
 
 void Builder::note_launches() {
+  const bool has_waits = !trace_.waits.empty();
   for (Index i = 0; i < trace_.events.size(); ++i) {
     const TraceEvent& each = event(i);
-    if (each.category == TraceCategory::kRuntime && each.correlation >= 0) {
+    if (has_waits && each.category == TraceCategory::kRuntime && each.correlation >= 0) {
       records_[each.correlation] = each.start;
     }
     const bool is_launched =
@@ -354,20 +355,26 @@ void Builder::add_streams() {
 
 void Builder::name_shares(const SpanGraph::Path& found, CriticalPath& path) const {
   constexpr size_t kShown = 10;
-  std::map<std::string, int64_t> by_name;
+  std::unordered_map<uint32_t, int64_t> by_name;
   for (const uint32_t place : found.edges) {
     const SpanGraph::Edge& edge = graph_->edges()[place];
     const Node& from = nodes_[edge.from];
     const Node& to = nodes_[edge.to];
     if (edge.kind != SpanEdge::kHost && edge.kind != SpanEdge::kDevice) continue;
     const Index within = from.is_start ? from.event : !to.is_start ? to.event : parent_[edge.from];
-    if (within != kNone) by_name[trace_.name_of(event(within))] += edge.us;
+    if (within != kNone) by_name[event(within).name] += edge.us;
   }
-  for (const auto& [name, us] : by_name) path.longest.push_back({name, us});
-  std::stable_sort(path.longest.begin(), path.longest.end(),
-                   [](const auto& a, const auto& b) { return a.us > b.us; });
+  for (const auto& [name, us] : by_name) path.longest.push_back({trace_.names[name], us});
+  std::sort(path.longest.begin(), path.longest.end(), [](const auto& a, const auto& b) {
+    return a.us != b.us ? a.us > b.us : a.name < b.name;
+  });
   path.longest.resize(std::min(path.longest.size(), kShown));
 }
+
+constexpr const char* kChanges[] = {"device twice as fast", "device in no time",
+                                    "host twice as fast", "launches in no time"};
+constexpr SpanGraph::Scale kScales[] = {
+    {1, 0.5, 1, 1, 1, 1}, {1, 0, 1, 1, 1, 1}, {0.5, 1, 1, 1, 1, 1}, {1, 1, 0, 1, 1, 1}};
 
 CriticalPath Builder::path() {
   add_locks();
@@ -376,26 +383,21 @@ CriticalPath Builder::path() {
   CriticalPath path;
   path.nodes = graph_->linked();
   path.edges = graph_->edges().size();
-  const SpanGraph::Path found = graph_->longest();
+  const SpanGraph::Path found = graph_->longest({std::begin(kScales), std::end(kScales)});
   if (found.edges.empty()) return path;
   path.path_nodes = found.edges.size() + 1;
-  std::set<Index> events{nodes_[graph_->edges()[found.edges.front()].from].event};
+  std::vector<char> is_on_path(trace_.events.size());
+  is_on_path[nodes_[graph_->edges()[found.edges.front()].from].event] = 1;
   for (const uint32_t place : found.edges) {
     const SpanGraph::Edge& edge = graph_->edges()[place];
-    events.insert(nodes_[edge.to].event);
-    path.us += edge.us;
+    is_on_path[nodes_[edge.to].event] = 1;
     path.by_kind_us.at(static_cast<size_t>(edge.kind)) += edge.us;
   }
-  path.path_events = events.size();
+  path.us = found.us;
+  path.path_events = static_cast<size_t>(std::count(is_on_path.begin(), is_on_path.end(), char{1}));
   name_shares(found, path);
-  constexpr double kHalf = 0.5;
-  const std::pair<const char*, std::vector<double>> kChanges[] = {
-      {"device twice as fast", {1, kHalf, 1, 1, 1, 1}},
-      {"device in no time", {1, 0, 1, 1, 1, 1}},
-      {"host twice as fast", {kHalf, 1, 1, 1, 1, 1}},
-      {"launches in no time", {1, 1, 0, 1, 1, 1}}};
-  for (const auto& [change, scale] : kChanges) {
-    path.what_if.push_back({change, graph_->longest(scale).us});
+  for (size_t i = 0; i < std::size(kChanges); ++i) {
+    path.what_if.push_back({kChanges[i], found.scaled_us[i]});
   }
   return path;
 }

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <memory>
@@ -67,7 +68,8 @@ class Unpacked {
     if (fault == Z_ERRNO) throw failed_read(where_, cause);
     if (count < 0 || fault == Z_BUF_ERROR) {
       const std::string found = fault == Z_BUF_ERROR ? "it is cut off" : words;
-      throw bad_input(where_, fmt::format("byte {} of what is packed", before_), found, kAccepted);
+      const size_t unpacked = before_ + static_cast<size_t>(std::max(count, 0));
+      throw bad_input(where_, fmt::format("byte {} of what is packed", unpacked), found, kAccepted);
     }
     size_ = static_cast<size_t>(count);
     buffer_[size_] = '\0';
@@ -485,6 +487,14 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
   Time duration_;
 };
 
+/// "no JSON: invalid value".
+std::string no_json(rapidjson::ParseErrorCode code) {
+  std::string words = rapidjson::GetParseError_En(code);
+  if (words.ends_with('.')) words.pop_back();
+  words.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(words.front())));
+  return "no JSON: " + words;
+}
+
 }  // namespace
 
 Trace read_trace(const std::filesystem::path& path) {
@@ -495,8 +505,7 @@ Trace read_trace(const std::filesystem::path& path) {
   const rapidjson::ParseResult result = reader.Parse<kFlags>(text, collector);
   if (result.IsError()) {
     throw bad_input(path.string(), fmt::format("byte {}", result.Offset()),
-                    text.at_end() ? "it is cut off" : rapidjson::GetParseError_En(result.Code()),
-                    kAccepted);
+                    text.at_end() ? "it is cut off" : no_json(result.Code()), kAccepted);
   }
   return collector.take();
 }

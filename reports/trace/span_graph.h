@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,6 +30,9 @@ class SpanGraph {
 
   explicit SpanGraph(size_t nodes) : in_(nodes), out_(nodes) {}
 
+  /// Factors for the times of edges, by their kind.
+  using Scale = std::array<double, kSpanEdges>;
+
   /// An edge between two nodes takes the place of one that was there. Less than no time is none.
   void add(const Edge& edge);
 
@@ -38,21 +42,32 @@ class SpanGraph {
   [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
 
   struct Path {
-    double us = 0;
-    std::vector<uint32_t> edges;  ///< places in edges(), from the first to the last
+    int64_t us = 0;
+    std::vector<uint32_t> edges;    ///< places in edges(), from the first to the last
+    std::vector<double> scaled_us;  ///< length of the longest path under each scale
   };
-  /// The longest path, where an edge of each kind takes its time times `scale`. Of equal ones the
-  /// first found counts, as in NetworkX' dag_longest_path. It is empty where nodes wait in a
-  /// circle.
-  [[nodiscard]] Path longest(const std::vector<double>& scale = std::vector<double>(kSpanEdges,
-                                                                                    1.0)) const;
+  /// The longest path. Of equal ones the first found counts, as in NetworkX' dag_longest_path.
+  /// It is empty where nodes wait in a circle.
+  [[nodiscard]] Path longest(const std::vector<Scale>& scales = {}) const;
 
  private:
+  static constexpr uint32_t kNone = 0xffffffff;
+  /// The edges of a node in the order in which they were added; each leads to the next one.
+  struct Chain {
+    uint32_t first = kNone;
+    uint32_t last = kNone;
+  };
+  struct Next {
+    uint32_t in = kNone;   ///< the next edge to the same node
+    uint32_t out = kNone;  ///< the next edge from the same node
+  };
+  void append(Chain& chain, uint32_t edge, uint32_t Next::*next);
   [[nodiscard]] std::vector<uint32_t> in_order() const;
 
   std::vector<Edge> edges_;
-  std::vector<std::vector<uint32_t>> in_;  ///< edges, in the order in which they were added
-  std::vector<std::vector<uint32_t>> out_;
+  std::vector<Next> next_;  ///< the followers of each edge
+  std::vector<Chain> in_;   ///< the edges of each node
+  std::vector<Chain> out_;
 };
 
 }  // namespace noisemark::reports

@@ -99,11 +99,22 @@ TEST(TraceReader, unpacks_gzip_and_says_where_that_is_cut_off) {
 
   const std::string packed = read_file(path);
   expect_refused(packed.substr(0, packed.size() / 2), "byte ");
+  gzFile small = gzopen(path.c_str(), "wb");
+  gzwrite(small, text.data(), 100000);
+  gzclose(small);
+  const std::string cut = read_file(path);
+  try {
+    static_cast<void>(read_text(cut.substr(0, cut.size() - 50)));
+    FAIL() << "was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("trace.json: byte 0 "), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(TraceReader, refuses_what_is_no_whole_json) {
   expect_refused("", "byte 0: it is cut off (a trace of kineto");
-  expect_refused("noise", "byte ");
+  expect_refused("noise", "byte 1: no JSON: invalid value (a trace of kineto");
   expect_refused(R"({"traceEvents": [)" + std::string(kOperator), "byte 106: it is cut off");
   expect_refused(R"({"traceEvents": [)" + std::string(kOperator) + "]} more", "byte ");
   expect_refused(std::string(100000, '['), "more than 200 levels of brackets");
