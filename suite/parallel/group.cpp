@@ -271,6 +271,22 @@ at::Tensor one_number() {
   return at::zeros({1}, at::kDouble);
 }
 
+void make_current(at::Device device) {
+  if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+}
+
+/// Connects the ranks. Runs on any thread, each of which has a current device of its own.
+c10::intrusive_ptr<c10d::ProcessGroup> group_by(const StorePtr& store, const Rank& rank,
+                                                milliseconds limit,
+                                                const std::shared_ptr<Seen>& seen,
+                                                at::Device device) {
+  auto group = make_process_group(store, rank, limit, seen);
+  if (!device.is_cuda()) return group;
+  make_current(device);
+  add_nccl(*group, store, rank, limit, seen, device);
+  return group;
+}
+
 class JoinedGroup final : public Group {
  public:
   JoinedGroup(const Rank& rank, const Limits& limits, at::Device device)
@@ -278,11 +294,10 @@ class JoinedGroup final : public Group {
     meet(store_, rank, limits);
     try {
       signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
-      process_group_ = make_process_group(store_, rank, limits.operation, seen_);
-      if (device.is_cuda()) {
-        c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-        add_nccl(*process_group_, store_, rank, limits.operation, seen_, device);
-      }
+      make_current(device);
+      process_group_ = within(limits.operation + limits.store,
+                              [store = store_, rank, limit = limits.operation, seen = seen_,
+                               device] { return group_by(store, rank, limit, seen, device); });
     } catch (const std::exception& error) {
       throw lost(error);
     }
@@ -290,12 +305,16 @@ class JoinedGroup final : public Group {
   }
 
   ~JoinedGroup() override {
+    if (!store_answers_) return;
     try {
       if (!broken_) {
         say_goodbye();
       } else if (rank().rank == 0) {
         // The others ask its store for the cause.
-        wait_for_all(*store_, "left", rank().ranks, limits_.silence);
+        within(limits_.silence + limits_.store,
+               [store = store_, ranks = rank().ranks, limit = limits_.silence] {
+                 wait_for_all(*store, "left", ranks, limit);
+               });
       }
     } catch (const std::exception&) {  // nobody is left to whom it matters
     }
@@ -354,6 +373,7 @@ class JoinedGroup final : public Group {
                       return first_cause(*store, self, silence, words);
                     });
     } catch (const std::exception&) {
+      store_answers_ = false;
       return store_gone(rank());
     }
   }
@@ -365,8 +385,11 @@ class JoinedGroup final : public Group {
 
  private:
   void say_goodbye() {
-    store_->set(key_of("done", rank().rank), bytes_of("1"));
-    if (rank().rank == 0) wait_for_all(*store_, "done", rank().ranks, limits_.operation);
+    within(limits_.operation + limits_.store,
+           [store = store_, self = rank(), limit = limits_.operation] {
+             store->set(key_of("done", self.rank), bytes_of("1"));
+             if (self.rank == 0) wait_for_all(*store, "done", self.ranks, limit);
+           });
   }
 
   Limits limits_;
@@ -380,6 +403,7 @@ class JoinedGroup final : public Group {
   std::vector<at::Tensor> sum_{one_number()};
   int64_t exchanges_ = 0;
   bool broken_ = false;
+  bool store_answers_ = true;
 };
 
 }  // namespace

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/suite/parallel/ranks.h"
 
@@ -56,6 +60,35 @@ const test::NamedJob kEqual{"equal", [](const Rank& rank, const Words&, const st
 const test::NamedJob kJoin{"join", [](const Rank& rank, const Words&, const std::string&) {
                              (void)Group::join(rank, kShort);
                            }};
+
+/// Keeps the store of the others, as torchrun's agent does. For rank 0 alone it comes in the place
+/// of rank 1.
+void keep_store(const Rank& rank, const Words& words, const std::string& out) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(rank.port);
+  options.isServer = true;
+  options.waitWorkers = false;
+  c10d::TCPStore store(rank.address, options);
+  put_bytes(out + "/serves", "");
+  if (words.front() == "for_rank_0") {
+    store.set("noisemark/0/here/1", {'h', 'e', 'r', 'e'});
+    store.wait({"noisemark/0/alive/0"}, kLimit);
+    put_bytes(out + "/met_rank_0", "");
+  }
+  std::this_thread::sleep_for(10 * kLimit);
+}
+const test::NamedJob kKeepStore{"keep_store", keep_store};
+
+/// Exchanges texts, or only waits, until it is told to end.
+void use_store(const Rank& rank, const Words& words, const std::string& out) {
+  const auto group = Group::join(rank, kShort);
+  while (!std::filesystem::exists(out + "/end")) {
+    if (words.front() == "exchange") (void)group->exchange("text");
+    put_bytes(out + "/goes_on", "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+const test::NamedJob kUseStore{"use_store", use_store};
 
 /// c10d, too, may write to standard error.
 void expect_words(const Ranks& ranks, int64_t rank, const std::string& words) {
@@ -187,6 +220,54 @@ TEST(BadLuck, a_store_that_stops_answering_while_ranks_meet_is_gone) {
   EXPECT_EQ(ranks.wait(1), static_cast<int>(ExitCode::kInternal));
   EXPECT_LE(steady_clock::now() - begin, kShort);
   expect_words(ranks, 1, "is gone, and with it rank 0\n");
+}
+
+/// Ranks whose store another process keeps.
+class StoreOfAnAgent : public testing::Test {
+ protected:
+  void start(Ranks& agent, Ranks& ranks, int64_t number) const {
+    agent.start(0, {{"MASTER_PORT", port_}});
+    agent.await(0, "serves");
+    for (int64_t rank = 0; rank < number; ++rank) {
+      ranks.start(rank, {{"MASTER_PORT", port_},
+                         {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                         {"TORCHELASTIC_RESTART_COUNT", "0"}});
+    }
+  }
+
+ private:
+  std::string port_ = std::to_string(test::free_port());
+};
+
+TEST_F(StoreOfAnAgent, that_is_stopped_ends_ranks_that_ask_it) {
+  Ranks agent(2, "keep_store", {"for_all"});
+  Ranks ranks(2, "use_store", {"exchange"});
+  start(agent, ranks, 2);
+  for (const int64_t rank : {0, 1}) ranks.await(rank, "goes_on");
+  agent.signal(0, SIGSTOP);
+  expect_end(ranks, 2, /*victim=*/-1, ExitCode::kInternal, "is gone, and with it torchrun's agent");
+}
+
+TEST_F(StoreOfAnAgent, that_is_stopped_holds_no_rank_back_that_has_done_its_work) {
+  Ranks agent(2, "keep_store", {"for_all"});
+  Ranks ranks(2, "use_store", {"wait"});
+  start(agent, ranks, 2);
+  for (const int64_t rank : {0, 1}) ranks.await(rank, "goes_on");
+  agent.signal(0, SIGSTOP);
+  const auto begin = steady_clock::now();
+  for (const int64_t rank : {0, 1}) put_bytes(ranks.out(rank) + "/end", "");
+  EXPECT_EQ(ranks.wait(), (std::vector{0, 0}));
+  EXPECT_LE(steady_clock::now() - begin, kShort);
+}
+
+TEST_F(StoreOfAnAgent, that_is_stopped_while_ranks_connect_is_gone) {
+  Ranks agent(2, "keep_store", {"for_rank_0"});
+  Ranks ranks(2, "join");
+  start(agent, ranks, 1);
+  agent.await(0, "met_rank_0");
+  std::this_thread::sleep_for(seconds(1));  // it now waits for rank 1's addresses
+  agent.signal(0, SIGSTOP);
+  expect_end(ranks, 1, /*victim=*/-1, ExitCode::kInternal, "is gone, and with it torchrun's agent");
 }
 
 }  // namespace
