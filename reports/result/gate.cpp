@@ -161,25 +161,36 @@ Gate plan(const MemoryMode& mode) {
   return gate;
 }
 
-/// Each of several ranks keeps the budget by itself: the highest peak of all.
-int64_t peak_of_ranks(const Result& result) {
-  int64_t most = result.memory.peak_bytes;
-  for (const RankRecord& rank : result.ranks) most = std::max(most, rank.peak.allocator_bytes);
+struct Held {
+  int64_t bytes = 0;
+  int64_t rank = 0;
+};
+
+/// Each of several ranks keeps the budget by itself: the one that held the most.
+Held most_held(const Result& result) {
+  const bool all = result.memory_mode.budget.figure == "peak_bytes";
+  Held most{all ? result.memory.peak_bytes : result.memory.peak_saved_bytes, 0};
+  for (const RankRecord& rank : result.ranks) {
+    const int64_t bytes = all ? rank.peak.allocator_bytes : rank.peak_saved_bytes.value_or(0);
+    if (bytes > most.bytes) most = {bytes, rank.rank};
+  }
   return most;
 }
 
 Gate budget(const Result& result) {
   const ModeBudget& asked = result.memory_mode.budget;
-  const MemorySection& memory = result.memory;
   const auto bound = static_cast<double>(asked.bytes.value_or(0));
   Gate gate{{}, asked.figure, "at most", {}, bound, "bytes", {}, {}};
-  if (!memory.measured) return without_memory(gate, memory);
-  const int64_t held =
-      asked.figure == "peak_bytes" ? peak_of_ranks(result) : memory.peak_saved_bytes;
-  gate = decided(gate, static_cast<double>(held));
-  gate.words = fmt::format(
-      "{} of a steady step are {}, {} the budget of {}.", asked.figure, format_exact_bytes(held),
-      gate.verdict == Verdict::kPass ? "within" : "above", format_exact_bytes(*asked.bytes));
+  if (!result.memory.measured) return without_memory(gate, result.memory);
+  const Held held = most_held(result);
+  gate = decided(gate, static_cast<double>(held.bytes));
+  const std::string where = result.ranks.empty() ? ""
+                                                 : fmt::format(" on rank {}, the most of {}",
+                                                               held.rank, result.ranks.size());
+  gate.words = fmt::format("{} of a steady step are {}{}, {} the budget of {}.", asked.figure,
+                           format_exact_bytes(held.bytes), where,
+                           gate.verdict == Verdict::kPass ? "within" : "above",
+                           format_exact_bytes(*asked.bytes));
   return gate;
 }
 

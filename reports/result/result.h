@@ -441,6 +441,7 @@ struct RankRecord {
   std::optional<int64_t> expected_bytes;
   std::vector<MemorySnapshot> boundaries;
   MemorySnapshot peak;
+  std::optional<int64_t> peak_saved_bytes;
   int64_t leaked_bytes = 0;
   std::string noise_sha256;
   Determinism determinism;

@@ -424,6 +424,11 @@ struct Fields<RankRecord> {
       field("boundaries", &RankRecord::boundaries,
             "its owners at the phase boundaries of the memory pass; empty where it was not made"),
       field("peak", &RankRecord::peak, "its owners at the peak of that pass"),
+      field("peak_saved_bytes", &RankRecord::peak_saved_bytes,
+            "the most bytes that it held for backward at any moment of that pass; absent where it "
+            "was not made")
+          .at_least(0)
+          .left_out_if_empty(),
       field("leaked_bytes", &RankRecord::leaked_bytes,
             "live bytes after the step of that pass less those before it"),
       field("noise_sha256", &RankRecord::noise_sha256,

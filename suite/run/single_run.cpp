@@ -264,6 +264,7 @@ void hand_over(RunState& run) {
   record.samples = run.result.samples;
   record.boundaries = run.result.memory.boundaries;
   record.peak = run.result.memory.peak;
+  if (run.result.memory.measured) record.peak_saved_bytes = run.result.memory.peak_saved_bytes;
   record.leaked_bytes = run.result.memory.leaked_bytes;
   record.noise_sha256 = run.training.noise_sha256;
   record.local_rank = run.session.group->rank().local_rank;

@@ -389,6 +389,7 @@ Result result_of_two_ranks() {
     record.exchanged_bytes = record.expected_bytes = 1 << 20;
     record.boundaries = result.memory.boundaries;
     record.peak = result.memory.peak;
+    record.peak_saved_bytes = result.memory.peak_saved_bytes;
     record.noise_sha256 = std::string(64, rank == 0 ? 'a' : 'b');
     record.determinism = result.determinism;
     result.ranks.push_back(record);

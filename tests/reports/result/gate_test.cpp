@@ -204,12 +204,22 @@ TEST(Gate, budget_turns_red_one_byte_above_what_was_asked_for) {
   }
 }
 
-TEST(Gate, budget_of_several_ranks_is_kept_by_each) {
-  Result result = result_under_budget("peak_bytes");
-  result.ranks.resize(2);
-  EXPECT_EQ(verdict_of(result, "budget"), Verdict::kPass);
-  result.ranks[1].peak.allocator_bytes = result.memory.peak_bytes + 1;
-  EXPECT_EQ(verdict_of(result, "budget"), Verdict::kFail);
+TEST(Gate, budget_of_several_ranks_is_kept_by_each_and_names_the_one_that_held_the_most) {
+  for (const char* figure : {"peak_bytes", "peak_saved_bytes"}) {
+    Result result = result_under_budget(figure);
+    result.ranks.resize(2);
+    result.ranks[1].rank = 1;
+    const Gate met = gate_named(evaluate_gates(result, {}, {}), "budget");
+    EXPECT_EQ(met.verdict, Verdict::kPass) << met.words;
+    EXPECT_NE(met.words.find("on rank 0, the most of 2, within"), std::string::npos) << met.words;
+    const int64_t above = *result.memory_mode.budget.bytes + 1;
+    (met.metric == "peak_bytes" ? result.ranks[1].peak.allocator_bytes
+                                : result.ranks[1].peak_saved_bytes.emplace()) = above;
+    const Gate missed = gate_named(evaluate_gates(result, {}, {}), "budget");
+    EXPECT_EQ(missed.verdict, Verdict::kFail);
+    EXPECT_NE(missed.words.find("on rank 1, the most of 2, above"), std::string::npos)
+        << missed.words;
+  }
 }
 
 TEST(Gate, budget_judges_no_run_whose_memory_was_not_measured) {

@@ -75,7 +75,7 @@ TEST(Schema, requires_every_key_and_allows_no_other) {
         "ranks",     "backend",    "reduction",     "shards",          "communication_s",
         "exposed_s", "local_rank", "exchanges",     "exchanged_bytes", "expected_bytes",
         "budget",    "pipeline",   "micro_batches", "first_block",     "last_block",
-        "blocks",    "blocks_s",   "fallbacks"};
+        "blocks",    "blocks_s",   "fallbacks",     "peak_saved_bytes"};
     std::erase_if(properties, [&](const std::string& key) {
       return not_in_all.contains(key) &&
              std::find(required.begin(), required.end(), key) == required.end();
