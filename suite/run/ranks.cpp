@@ -122,14 +122,15 @@ class LocalRanks {
         if (&one == &processes_.front()) forwarding.reset();
         take(one);
       }
-      if (first_lost_ != ExitCode::kPass) end_the_rest();
+      if (one_has_ended_) end_the_rest();
       std::this_thread::sleep_for(kPause);
     }
-    const ExitCode code = processes_.front().code;
-    return code == ExitCode::kPass ? first_lost_ : code;
+    // Rank 0 ends well with the figures of all, from which the loss of another one takes nothing.
+    return processes_.front().code;
   }
 
  private:
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
   struct Process {
     pid_t number = 0;
     bool running = true;
@@ -143,14 +144,16 @@ class LocalRanks {
     const bool for_memory = ended_before_ && processes_ended_for_memory() > ended_before_;
     const ChildEnd end = end_of_child(status, for_memory);
     one.code = end.code;
-    if (end.code == ExitCode::kPass || first_lost_ != ExitCode::kPass) return;
-    first_lost_ = end.code;
+    one_has_ended_ = true;
+    const bool is_lost = end.code != ExitCode::kPass;
+    if (deadline_ != kNever || (!is_lost && &one != &processes_.front())) return;
     deadline_ = Clock::now() + patience_;
     if (end.words.empty()) return;
     reports::say_on_stderr(fmt::format("rank {}: {}", &one - processes_.data(), end.words));
   }
 
-  /// One that is stopped cannot end by itself.
+  /// Rank 0 may have a lot to do when others have ended well. One that is stopped cannot end by
+  /// itself.
   void end_the_rest() {
     const bool late = Clock::now() >= deadline_;
     kill_where([&](pid_t number) { return late || is_stopped(number); });
@@ -166,8 +169,8 @@ class LocalRanks {
   milliseconds patience_;
   std::vector<Process> processes_;
   std::optional<int64_t> ended_before_ = processes_ended_for_memory();
-  ExitCode first_lost_ = ExitCode::kPass;  ///< exit code of the first rank that failed; kPass: none
-  Clock::time_point deadline_;
+  bool one_has_ended_ = false;
+  Clock::time_point deadline_ = kNever;  ///< for all, once one has failed or rank 0 has ended
 };
 
 void require_no_ranks_needed(const RunOptions& options, const RunSpec& spec) {
