@@ -23,7 +23,7 @@ import numpy
 
 SERIAL = "serial"
 LEAST_DB = 30
-FARTHEST = 0.01  # of the distance of the serial samples
+FARTHEST = 0.01  # fraction of the distance of the serial samples
 
 
 class BadInput(Exception):
@@ -38,7 +38,7 @@ class Drawn(NamedTuple):
     distance: float
 
 
-Study = dict[int, dict[str, Drawn]]  # by steps and mode
+Study = dict[int, dict[str, Drawn]]  # sets by steps and mode
 
 
 def called(*words: object) -> str:

@@ -28,7 +28,7 @@ class Study(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        # So short a training passes no gate, and its weights are as good as any.
+        # The training is too short to pass a gate, and its weights are as good as any.
         subprocess.run([PROGRAM, "run", "gmm16@cpu", "--device", "cpu", "--threads", "1", "--no-memory", "--no-profile",
                         "--set", "train.steps=20", "--set", "eval.samples=8", "--out", str(cls.folder / "weights")],
                        capture_output=True)
