@@ -348,7 +348,8 @@ TEST(JudgeAb, equal_bytes_by_owner_are_counted_and_not_listed) {
   const AbRecord record = with_figure("peak: workspace", CompareVerdict::kEquivalent);
   const std::string text = ab_markdown(record, judge_ab(record));
   EXPECT_EQ(text.find("peak: workspace"), std::string::npos) << text;
-  EXPECT_NE(text.find("Bytes by owner that are equal, not shown: 1."), std::string::npos) << text;
+  EXPECT_NE(text.find("Equal bytes by owner are not shown; there are 1."), std::string::npos)
+      << text;
 }
 
 TEST(JudgeAb, a_figure_that_does_not_repeat_within_a_build_proves_nothing) {
