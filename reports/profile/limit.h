@@ -26,10 +26,11 @@ inline constexpr std::array<std::string_view, 3> kFusedPrecisions{"fp32", "tf32"
 struct Proposal {
   std::string baseline;        ///< value that --baseline takes, with the words that it has already
   std::string_view operators;  ///< "convolutions"
+  bool joins = false;          ///< joins them, so that it may win more than they take beyond
   double time_frac = 0;        ///< their time as a share of the profiled step
   double roof_frac = 0;        ///< the share that they would take at their roof
 
-  /// The share that they take beyond their roof. A fused operator has a lower roof than its parts.
+  /// The share that they take beyond their roof.
   [[nodiscard]] double beyond_frac() const { return time_frac - roof_frac; }
 };
 

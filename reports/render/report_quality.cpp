@@ -85,9 +85,10 @@ std::string quality_in_short(const Result& result) {
   if (start > 0)
     text += fmt::format(", {} of that at the start", format_percent(last.loss / start));
   if (!result.quality.target_loss) {
-    return text +
-           "; no target is set. `noisemark quality` judges it over several seeds, and `noisemark "
-           "fid` judges drawn images";
+    text += "; no target is set. `noisemark fid` judges drawn images";
+    return result.identity.has_mode()
+               ? text + ", and `noisemark quality` judges what the mode costs over several seeds"
+               : text;
   }
   return text +
          fmt::format("; the target {} {}", format_number(*result.quality.target_loss),

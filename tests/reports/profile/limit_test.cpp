@@ -91,8 +91,15 @@ TEST(Limit, proposes_baselines_by_what_their_operators_take_beyond_their_roof) {
   EXPECT_DOUBLE_EQ(all[1].beyond_frac(), 0.20);
   EXPECT_TRUE(limit_words(tried).ends_with(
       ". Try `--baseline fused` first: normalizations and activation functions take 30.0 % of a "
-      "profiled step, and would take 9.0 % at their roof"))
+      "profiled step, and would take 9.0 % at their roof, so 21.0 % of a step is to be won, or "
+      "more, because joined operators move fewer bytes"))
       << limit_words(tried);
+  Profile fused = of_convolutions();
+  fused.baseline = "fused";
+  EXPECT_TRUE(limit_words(fused).ends_with(
+      ". Try `--baseline fused+channels-last` first: convolutions take 50.0 % of a profiled step, "
+      "and would take 30.0 % at their roof, so at most 20.0 % of a step is to be won"))
+      << limit_words(fused);
   EXPECT_NE(proposals_section(tried).find("| `--baseline channels-last` | convolutions"),
             std::string::npos)
       << proposals_section(tried);

@@ -65,10 +65,20 @@ TEST(Report, says_in_its_first_screen_how_far_the_loss_is_from_the_best_where_th
   EXPECT_TRUE(has(first_screen(rendered(result)), ", 31.7 times the least that any model"));
   result.quality.evaluations.back().excess_frac.reset();
   result.quality.target_loss.reset();
-  const std::string screen = first_screen(rendered(result));
-  EXPECT_FALSE(has(screen, words));
-  EXPECT_TRUE(has(screen, "no target is set. `noisemark quality` judges it over several seeds"))
-      << screen;
+  EXPECT_FALSE(has(first_screen(rendered(result)), words));
+}
+
+TEST(Report, without_a_target_sends_to_quality_only_who_has_a_mode_that_it_judges) {
+  Result result = full_result();
+  result.quality.target_loss.reset();
+  const char* fid = "no target is set. `noisemark fid` judges drawn images";
+  const char* quality = "`noisemark quality` judges what the mode costs over several seeds";
+  const std::string of_none = first_screen(rendered(result));
+  EXPECT_TRUE(has(of_none, fid)) << of_none;
+  EXPECT_FALSE(has(of_none, quality)) << "it refuses runs of `none` alone: " << of_none;
+  result.identity.mode = "echo";
+  const std::string of_echo = first_screen(rendered(result));
+  EXPECT_TRUE(has(of_echo, fid) && has(of_echo, quality)) << of_echo;
 }
 
 TEST(Report, warns_of_an_overhead_whose_interval_tells_little) {
