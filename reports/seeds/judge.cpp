@@ -260,8 +260,7 @@ class Judging {
       if (!(left > kBegun) || !named.insert(name).second) continue;
       study_.reasons.push_back(fmt::format(
           "{}: after {} the loss was still {} of that at the start ({}): trainings that have "
-          "hardly "
-          "begun show little of what a mode costs in quality",
+          "hardly begun show little of what a mode costs in quality",
           name, format_counted(run.result.protocol.steps, "step"), format_percent(left), run.name));
     }
   }

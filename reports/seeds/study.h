@@ -204,7 +204,7 @@ struct VariantRuns {
 struct QualityStudy {
   QualityVerdict verdict = QualityVerdict::kPass;
   int exit_code = 0;                 ///< exit_code_of(), in a study's file alone
-  std::vector<std::string> reasons;  ///< one sentence per finding that is not a pass
+  std::vector<std::string> reasons;  ///< one per finding that is no pass, and warnings
   std::vector<VariantRuns> variants;
   std::vector<QualityRow> rows;  ///< gated ones first, then the others, timesteps last
   std::vector<RangeRow> ranges;

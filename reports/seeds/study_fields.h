@@ -223,7 +223,9 @@ struct Fields<QualityStudy> {
   static constexpr std::tuple kAll{
       field("verdict", &QualityStudy::verdict, "worst verdict of the rows"),
       field("exit_code", &QualityStudy::exit_code, "exit code of the process that judged"),
-      field("reasons", &QualityStudy::reasons, "a sentence per finding that is not a pass"),
+      field("reasons", &QualityStudy::reasons,
+            "a sentence per finding that is not a pass, and one per benchmark whose trainings have "
+            "hardly begun"),
       field("variants", &QualityStudy::variants, "variants and references, and their runs"),
       field("rows", &QualityStudy::rows, "gated ones first, then the others, timesteps last"),
       field("ranges", &QualityStudy::ranges, "figures that must lie in a range"),
