@@ -31,10 +31,11 @@ namespace noisemark::suite {
 void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
                       const std::optional<Rank>& rank);
 
-/// Starts --ranks processes on this machine and waits for them. When one is lost, those that do not
-/// end by themselves within --timeout are killed. Returns the exit code of rank 0, which writes
-/// the result; where rank 0 was killed, or ended well and another one did not, the code of the
-/// first that failed. That one is named on standard error when a signal ended it.
+/// Starts --ranks processes on this machine and waits for them. When one is lost or rank 0 ends,
+/// those that do not end by themselves within --timeout are killed, and one that is stopped at
+/// once. Returns the exit code of rank 0, which writes the result: it ends well only with what all
+/// found, and another rank that is lost afterwards changes nothing. The first that a signal ends
+/// before is named on standard error.
 [[nodiscard]] ExitCode launch_ranks(const RunOptions& options, const PlannedRun& plan,
                                     const std::filesystem::path& out);
 
