@@ -41,22 +41,19 @@ double bytes_of(const BatchPoint& point) {
 
 BatchPoint batch_point(const Result& result, const std::string& where) {
   const Metric* rate = find_metric(result, kRateMetric);
-  if (rate == nullptr || !rate->value || !rate->ci95) {
-    throw bad_input(where, std::string(kRateMetric),
-                    "not measured, or in too few steps for an interval", "a run that measured it");
+  if (rate == nullptr || !rate->value) {
+    throw bad_input(where, std::string(kRateMetric), "not measured", "a run that measured it");
   }
   if (!result.memory.measured) {
     throw bad_input(where, "peak_bytes", "not measured: " + result.memory.missing_reason,
                     "a run that measured it");
   }
   const MemorySnapshot& peak = result.memory.peak;
-  const auto batch = static_cast<double>(result.protocol.batch);
-  BatchPoint point{result.protocol.batch,
-                   batch / *rate->value,
-                   {batch / rate->ci95->high, batch / rate->ci95->low},
-                   result.memory.peak_bytes,
-                   result.memory.peak_phase + ", " + result.memory.peak_operator,
-                   peak.by_category};
+  BatchPoint point;
+  point.batch = result.protocol.batch;
+  point.peak_bytes = result.memory.peak_bytes;
+  point.peak_at = result.memory.peak_phase + ", " + result.memory.peak_operator;
+  point.owners = peak.by_category;
   if (peak.unattributed_bytes != 0) point.owners["unattributed"] = peak.unattributed_bytes;
   return point;
 }

@@ -20,8 +20,8 @@ namespace noisemark::reports {
 /// A batch size that was run.
 struct BatchPoint {
   int64_t batch = 0;
-  double step_s = 0;       ///< median time of a step
-  Interval step_ci95;      ///< interval of that median
+  double step_s = 0;       ///< time of a step
+  Interval step_ci95;      ///< its interval of 95 %
   int64_t peak_bytes = 0;  ///< the most live bytes of a step
   std::string peak_at;     ///< phase and operator of the peak
   /// Bytes at the peak by owner; those without one are "unattributed".
@@ -48,7 +48,8 @@ inline constexpr int64_t kFewestBlocks = 6;
 /// `blocks` are at least kFewestBlocks.
 [[nodiscard]] StepTime step_in_turns(const std::vector<TurnBlock>& blocks, double reference_s);
 
-/// Takes the figures from a result. Throws Error (bad input), which names `where`, if it lacks one.
+/// Takes the memory from a result, and leaves the time to turns: a run's own belongs to its minute.
+/// Throws Error (bad input), which names `where`, if the run measured no memory or ended untimed.
 [[nodiscard]] BatchPoint batch_point(const Result& result, const std::string& where);
 
 /// Distance of a batch size from those that were run.
@@ -157,10 +158,10 @@ struct PredictionPage {
   ExitCode code = ExitCode::kPass;
 };
 
-/// Predicts every variant, the first of which the others are compared with. `batches` are shown
-/// beside the measured ones, and the largest batch within `memory_bytes` if it is given. The code
-/// is kFailed if a held-out size departs by more than the limits, and kInconclusive where
-/// its measured interval reaches within them.
+/// Predicts every variant, the first of which the others are compared with. Sizes beside the
+/// measured ones are shown too, and the largest batch within `memory_bytes` if it is given. The
+/// code is kFailed if a held-out size departs by more than the limits, and kInconclusive where its
+/// measured interval reaches within them.
 [[nodiscard]] PredictionPage predict(const std::string& title,
                                      const std::vector<PredictedVariant>& variants,
                                      std::optional<int64_t> memory_bytes);
@@ -192,9 +193,10 @@ struct Fields<BatchPoint> {
   static constexpr About kAbout{"BatchPoint", "A batch size that was run."};
   static constexpr std::tuple kAll{
       field("batch", &T::batch, "images of a step"),
-      field("step_s", &T::step_s, "median time of a step"),
-      computed("low_s", &low_of<T>, "lower end of the median's 95 % interval"),
-      computed("high_s", &high_of<T>, "upper end of the median's 95 % interval"),
+      field("step_s", &T::step_s,
+            "time of a step: that of the smallest size times the median ratio to it, in turns"),
+      computed("low_s", &low_of<T>, "lower end of its 95 % interval, from that of the ratio"),
+      computed("high_s", &high_of<T>, "upper end of its 95 % interval, from that of the ratio"),
       field("peak_bytes", &T::peak_bytes, "the most live bytes of a step"),
       field("peak_at", &T::peak_at, "phase and operator of the peak"),
       field("owners", &T::owners, "bytes at the peak by owner")};

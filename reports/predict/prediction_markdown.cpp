@@ -74,7 +74,7 @@ bool overlap(const Interval& a, const Interval& b) {
   return a.low <= b.high && b.low <= a.high;
 }
 
-/// "4 of 5 measured times lie in the interval of their prediction".
+/// "4 of 5 measured times agree with the interval of their prediction": both intervals overlap.
 std::string held_words(const std::vector<Modelled>& all) {
   int64_t held = 0;
   int64_t count = 0;
@@ -302,11 +302,12 @@ constexpr std::string_view kDefinitions =
     "\nThe knee is the smallest batch with 95 % of the most images/s up to twice the largest "
     "measured batch. The time is a straight line in the batch where every measured size lies on it "
     "within 2 % or its interval, and straight between neighbouring sizes elsewhere. The peak is "
-    "straight between measured sizes. Times are taken in turns: each size trains a few steps, then "
-    "the smallest one, in two processes, so that other work on the machine meets both; the time is "
-    "that of the smallest, times the median ratio. An interval is of 95 %, from those of the "
-    "ratios, the distances from the line, and how the time bends between the sizes; it knows "
-    "nothing of another day or machine. Extrapolated sizes lie outside of the measured ones.\n";
+    "straight between measured sizes. Times are taken in turns: in two processes the smallest size "
+    "under the first mode trains a few steps, another size twice as many, and the first again, so "
+    "that other work on the machine meets both; the time is that of the first, times the median "
+    "ratio. An interval is of 95 %, from those of the ratios, the distances from the line, and how "
+    "the time bends between the sizes; it knows nothing of another day or machine. Extrapolated "
+    "sizes lie outside of the measured ones.\n";
 
 }  // namespace
 

@@ -80,9 +80,10 @@ const std::array kCommands{
         "predict", command::kPredict, "ID", 1, 1,
         "predict time and memory of other batch sizes from three that are trained",
         "Every size is a run under every --mode, in a process of its own in DIR, and is then timed "
-        "in "
-        "turns with the smallest, so that other work on the machine meets both. The page goes to "
-        "stdout and to DIR/predict.md (with its figures in DIR/predict.json): time and peak by "
+        "in turns with the smallest under the first --mode, so that other work on the machine "
+        "meets "
+        "both. The page goes to stdout and to DIR/predict.md (with its figures in "
+        "DIR/predict.json): time and peak by "
         "batch with their intervals, every owner's bytes per image, the batch from which larger "
         "ones gain little, the largest within --memory, and the memory in which a mode, by a "
         "larger batch, becomes faster than the first one. With --check five more sizes are "

@@ -106,8 +106,7 @@ class Points {
   const Sizes& known_;
 };
 
-/// Puts the times that were taken in turns in the place of those of the runs, which were made one
-/// after another.
+/// Gives every point its time, taken in turns.
 void put_times(const std::vector<SweepCell>& cells,
                std::vector<reports::PredictedVariant>& variants) {
   const std::vector<reports::StepTime> times = time_in_turns(cells);

@@ -113,11 +113,11 @@ struct PredictOptions {
 
 /// Trains one benchmark at three batch sizes under each of the modes, each in a process of its own
 /// below `out`, times their steps in turns, and predicts time and peak of other sizes from them
-/// (reports/predict). Prints the
-/// page, which is also `out/predict.md`; its figures are in `out/predict.json`. Returns the worst
-/// exit code of the runs, kFailed where a checked prediction is further off than it may be. Throws
-/// Error, exit code 2, for sizes that nothing can be predicted from or that the accumulation does
-/// not divide, and as run_sweep() does.
+/// (reports/predict). Prints the page, which is also `out/predict.md`; its figures are in
+/// `out/predict.json`. Returns the worst exit code of the runs, kFailed where a checked prediction
+/// is further off than it may be, kInconclusive where its measured time is too uncertain to tell.
+/// Throws Error, exit code 2, for sizes that nothing can be predicted from or that the accumulation
+/// does not divide, and as run_sweep() does.
 [[nodiscard]] ExitCode run_prediction(const RunOptions& options, const PredictOptions& wishes);
 
 /// The wishes of `noisemark profile` beside those of a run.

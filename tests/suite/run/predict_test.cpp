@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
@@ -48,6 +50,12 @@ TEST(Predict, trains_three_sizes_and_five_more_to_check_the_prediction_by) {
   const auto& variant = figures.at("variants").at(0);
   EXPECT_EQ(variant.at("measured").size(), 3U);
   EXPECT_EQ(variant.at("held_out").size(), 5U);
+  for (const char* list : {"measured", "held_out"}) {
+    for (const auto& point : variant.at(list)) {
+      EXPECT_GT(point.at("step_s"), 0) << "it takes its time in turns: " << point;
+      EXPECT_LT(point.at("low_s"), point.at("high_s")) << point;
+    }
+  }
   EXPECT_EQ(variant.at("curve").at(0).at("batch"), 1);
   EXPECT_EQ(variant.at("curve").back().at("batch"), 12);
   const std::string html = test::file_bytes(out / "predict.html");
@@ -77,6 +85,24 @@ TEST(Predict, that_is_interrupted_says_so_and_not_that_a_figure_is_missing) {
         << done.err;
     EXPECT_EQ(done.err.find("not measured"), std::string::npos) << done.err;
   }
+}
+
+/// The last run is over within a moment of its result, and turns take seconds.
+TEST(Predict, that_is_interrupted_in_its_turns_says_that_it_can_be_resumed) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const std::vector<std::string> command = prediction(out, {"--batches=2,4,6"});
+  test::Process process(test::noisemark_command(command));
+  ASSERT_TRUE(test::wait_for_file(out / "mode=none,batch=6" / "report.md"));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  process.signal(SIGTERM);
+  const Finished done = process.wait();
+  EXPECT_EQ(done.code, 130) << done.both();
+  EXPECT_NE(done.err.find(": interrupted in its turns; --resume continues it"), std::string::npos)
+      << done.err;
+  const Finished resumed = run_noisemark(with(command, {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_TRUE(fs::exists(out / "predict.md"));
 }
 
 TEST(Predict, refuses_sizes_that_nothing_can_be_predicted_from) {
