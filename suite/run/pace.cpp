@@ -2,10 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <limits>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -78,6 +80,20 @@ int64_t parse_turn(const std::string& line) {
   throw bad_input("pace", "", line, "run STEPS, or quit");
 }
 
+constexpr std::string_view kLoss = "loss";
+
+/// Returns whether an answer has the list of samples as PhaseTimer fills it.
+bool is_timed(std::string_view key) {
+  const auto is_of = [&](std::vector<double> reports::Samples::*values) {
+    return std::any_of(std::begin(reports::json::kSampleLists),
+                       std::end(reports::json::kSampleLists),
+                       [&](const auto& list) { return list.key == key && list.values == values; });
+  };
+  return is_of(&reports::Samples::step_s) ||
+         std::any_of(reports::kSamplePhases.begin(), reports::kSamplePhases.end(),
+                     [&](const auto& phase) { return is_of(phase.seconds); });
+}
+
 Json take_turn(Trainer& trainer, int64_t steps, at::Device device,
                std::optional<double> slow_down_frac) {
   PhaseTimer timer(device);
@@ -92,9 +108,9 @@ Json take_turn(Trainer& trainer, int64_t steps, at::Device device,
     losses.push_back(record.loss);
   }
   const reports::Samples& samples = timer.samples();
-  Json answer{{"loss", losses}};
+  Json answer{{std::string(kLoss), losses}};
   for (const auto& [key, values] : reports::json::kSampleLists) {
-    if (!(samples.*values).empty()) answer[std::string(key)] = samples.*values;
+    if (is_timed(key)) answer[std::string(key)] = samples.*values;
   }
   return answer;
 }
@@ -151,7 +167,13 @@ ExitCode pace(const RunOptions& options) {
 std::string pace_fields_markdown() {
   namespace json = reports::json;
   json::Shape turn = json::shape_of<reports::Samples>();
-  for (json::Shape::Member& member : turn.members) member.rule.left_out_if_empty = true;
+  std::erase_if(turn.members, [](const json::Shape::Member& member) {
+    return member.key != kLoss && !is_timed(member.key);
+  });
+  for (json::Shape::Member& member : turn.members) {
+    member.rule = {};
+    if (member.key == kLoss) member.text = "training losses, each the mean over micro-batches";
+  }
   return json::fields_markdown(json::kPaceDocument, json::shape_of<PaceReady>()) + "\n" +
          json::fields_markdown(json::kTurnDocument, turn);
 }
