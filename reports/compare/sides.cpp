@@ -399,7 +399,8 @@ std::vector<LostRun> by_reason(const std::vector<LostRun>& runs) {
   std::vector<std::vector<LostRun>> groups;
   for (const LostRun& run : runs) {
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& one) {
-      return one.front().why == run.why && one.front().code == run.code;
+      const LostRun& first = one.front();
+      return first.why == run.why && first.code == run.code && first.skipped == run.skipped;
     });
     if (group == groups.end()) {
       groups.push_back({run});

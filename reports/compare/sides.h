@@ -24,8 +24,8 @@ struct LostRun {
   ExitCode code = ExitCode::kPass;  ///< other than kPass: a result is there and cannot be read
 };
 
-/// Returns one for every reason: "12 runs (a, b, c and 9 more)" in the place of the runs that are
-/// lost for the same one, where these are more than three.
+/// Returns the runs, but for those that more than three are lost of for one reason: "12 runs (a, b,
+/// c and 9 more)" stands for them.
 [[nodiscard]] std::vector<LostRun> by_reason(const std::vector<LostRun>& runs);
 
 struct FoundRuns {

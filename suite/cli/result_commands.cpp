@@ -436,7 +436,7 @@ Answer show_history(const CommandLine& line) {
   const reports::Side side = reports::read_runs(line.positional, reports::Broken::kIsLost);
   reports::History history = reports::history_of(side.runs, line.options.metrics);
   ExitCode code = ExitCode::kPass;  // a run that was ended is part of a history
-  for (const reports::LostRun& run : reports::by_reason(side.lost)) {
+  for (const reports::LostRun& run : side.lost) {
     history.left_out.push_back(run.name + ": " + run.why);
     code = std::max(code, run.code);
   }

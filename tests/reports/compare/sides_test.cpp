@@ -192,6 +192,21 @@ TEST(Sides, of_which_one_run_is_there_twice_name_every_other_fault_too) {
   expect_all_named([&] { return read_sides(path, (folder.path() / "copy").string()); });
 }
 
+TEST(LostRuns, of_one_reason_are_one_where_they_are_many_but_those_that_were_skipped_apart) {
+  std::vector<LostRun> lost;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    lost.push_back({name, "cannot run here: no GPU", lost.size() % 2 != 0});
+  }
+  const std::vector<LostRun> by = by_reason(lost);
+  ASSERT_EQ(by.size(), 2U);
+  EXPECT_EQ(by[0].name, "4 runs (a, c, e and 1 more)");
+  EXPECT_FALSE(by[0].skipped);
+  EXPECT_EQ(by[1].name, "4 runs (b, d, f and 1 more)");
+  EXPECT_TRUE(by[1].skipped);
+  lost.resize(6);
+  EXPECT_EQ(by_reason(lost).size(), 6U);
+}
+
 TEST(Sides, a_run_on_both_sides_is_refused_beside_what_is_lost) {
   Side base{"base", {{"base/a", test::full_result()}}};
   base.lost.push_back({"b", "it left no result"});

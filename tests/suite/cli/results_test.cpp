@@ -314,13 +314,18 @@ TEST(ResultCommands, refuse_an_empty_path_and_a_folder_for_a_file) {
 TEST(ResultCommands, history_and_baseline_say_which_runs_left_no_result) {
   const test::TemporaryFolder folder;
   const std::string runs = write_runs(folder.path() / "a", {16, 16.1, 15.9});
-  fs::create_directories(fs::path(runs) / "begun");
-  reports::write_file_atomically(fs::path(runs) / "begun" / "events.mlog", "");
+  const std::vector<std::string> all{"begun", "begun-2", "begun-3", "begun-4", "begun-5"};
+  for (const std::string& begun : all) {
+    fs::create_directories(fs::path(runs) / begun);
+    reports::write_file_atomically(fs::path(runs) / begun / "events.mlog", "");
+  }
   fs::create_directories(folder.path() / "into");
   const test::Finished history = noisemark({"history", runs});
   EXPECT_EQ(history.code, 0) << history.err;
   for (const std::string& said : {history.out, history.err}) {
-    EXPECT_NE(said.find("begun: it was begun and left no result"), std::string::npos) << said;
+    for (const std::string& begun : all) {
+      EXPECT_NE(said.find(begun + ": it was begun and left no result"), std::string::npos) << said;
+    }
   }
   const test::Finished promoted =
       noisemark({"baseline", "promote", runs, "--into", (folder.path() / "into").string()});
