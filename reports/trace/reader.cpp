@@ -37,7 +37,7 @@ class Unpacked {
 
   // RapidJSON's names. Behind the last byte of the buffer there is a zero.
   [[nodiscard]] Ch Peek() const { return buffer_[at_]; }
-  Ch Take() {
+  [[gnu::always_inline]] Ch Take() {
     const Ch taken = buffer_[at_];
     if (at_ < size_ && ++at_ == size_) fill();
     return taken;
@@ -58,7 +58,7 @@ class Unpacked {
   size_t PutEnd(Ch* /*begin*/) { return 0; }
 
  private:
-  void fill() {
+  [[gnu::noinline]] void fill() {
     before_ += size_;
     at_ = 0;
     const int count = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(kBufferBytes));
