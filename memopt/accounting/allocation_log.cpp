@@ -14,8 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "memopt/autograd/operator_callback.h"
-#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/accounting/operator_callback.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -317,7 +316,6 @@ void AllocationLog::walk(std::string name, const OwnedTensors& owned) {
 }
 
 std::unique_ptr<Hooks> AllocationLog::observe(std::unique_ptr<Hooks> hooks) {
-  if (hooks == nullptr) hooks = std::make_unique<KeepingHooks>();
   return std::make_unique<ObservingHooks>(recorder_, std::move(hooks));
 }
 

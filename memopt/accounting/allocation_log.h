@@ -155,8 +155,7 @@ class AllocationLog {
   /// Ends the current phase and notes who owns what.
   void walk(std::string name, const OwnedTensors& owned);
 
-  /// Hooks that do what `hooks` do (null: keep the tensor, as autograd would) and tell the log.
-  /// They may outlive it.
+  /// Hooks that do what `hooks` do and tell the log. They may outlive it.
   [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> observe(
       std::unique_ptr<torch::autograd::SavedVariableHooks> hooks);
 

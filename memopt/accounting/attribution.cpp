@@ -315,7 +315,9 @@ std::string Attributor::operators_at(size_t instant) const {
 }  // namespace
 
 int64_t OwnedInstant::saved_bytes() const {
-  return of(Owner::kActivations) + of(Owner::kEncoded) + of(Owner::kRematerialized);
+  int64_t held = 0;
+  for (const Owner owner : all_owners()) held += is_held_for_backward(owner) ? of(owner) : 0;
+  return held;
 }
 
 Attribution attribute(const AllocationRecord& record) {

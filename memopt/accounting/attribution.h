@@ -20,7 +20,7 @@ struct OwnedInstant {
   int64_t live_bytes = 0;  ///< sum of the allocator's events, to which the owners must add up
 
   [[nodiscard]] int64_t of(Owner owner) const { return bytes[static_cast<size_t>(owner)]; }
-  /// Bytes that are held only for backward: activations, encoded and rematerialized.
+  /// Bytes of the owners of is_held_for_backward().
   [[nodiscard]] int64_t saved_bytes() const;
 };
 

@@ -38,6 +38,13 @@ static_assert(kOwnerNames.back() == "unattributed", "there is an owner without a
   return kOwnerNames[static_cast<size_t>(owner)];
 }
 
+/// Returns whether it holds bytes only for the backward pass. What a mode saves is counted by
+/// these.
+[[nodiscard]] constexpr bool is_held_for_backward(Owner owner) {
+  return owner == Owner::kActivations || owner == Owner::kEncoded ||
+         owner == Owner::kRematerialized;
+}
+
 /// Returns all but kUnattributed, in precedence order.
 [[nodiscard]] inline std::vector<Owner> all_owners() {
   std::vector<Owner> owners;

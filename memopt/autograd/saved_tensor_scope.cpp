@@ -91,6 +91,12 @@ at::Tensor KeepingHooks::call_unpack_hook() {
   return backward_runs_again() ? kept_.clone() : kept_;
 }
 
+std::unique_ptr<torch::autograd::SavedVariableHooks> or_keeping(
+    std::unique_ptr<torch::autograd::SavedVariableHooks> hooks) {
+  if (hooks == nullptr) hooks = std::make_unique<KeepingHooks>();
+  return hooks;
+}
+
 void KeepingHooks::refuse(const std::string& what, const std::string& saver) const {
   refuse_changed(kept_.sizes(), {version_, kept_._version()}, what, saver);
 }

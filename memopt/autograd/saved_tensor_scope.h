@@ -71,6 +71,10 @@ class KeepingHooks final : public torch::autograd::SavedVariableHooks {
   const std::type_info* made_by_ = nullptr;  ///< is null for what autograd does not know
 };
 
+/// `hooks`, or KeepingHooks where they are null.
+[[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> or_keeping(
+    std::unique_ptr<torch::autograd::SavedVariableHooks> hooks);
+
 }  // namespace noisemark::memopt
 
 namespace torch::autograd {

@@ -36,7 +36,7 @@ class LoggedMode final : public memopt::SavedTensorSink {
  public:
   LoggedMode(memopt::Mode& mode, memopt::AllocationLog& log) : mode_(mode), log_(log) {}
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return log_.observe(mode_.make_hooks());
+    return log_.observe(memopt::or_keeping(mode_.make_hooks()));
   }
   void begin_forward() override { mode_.begin_forward(); }
   void end_forward() override { mode_.end_forward(); }

@@ -89,10 +89,7 @@ bool PlannedMode::SharedPass::is_complete(const Way& way) const {
 
 std::shared_ptr<torch::autograd::SavedVariableHooks> PlannedMode::SharedPass::hooks_of(
     const Way& way) const {
-  std::unique_ptr<Hooks> hooks =
-      is_own(way) ? mode_.hooks_of_pass() : way.alternative.pass->make_hooks();
-  if (hooks == nullptr) hooks = std::make_unique<KeepingHooks>();
-  return hooks;
+  return or_keeping(is_own(way) ? mode_.hooks_of_pass() : way.alternative.pass->make_hooks());
 }
 
 /// Leaves the ways that begin with the tensor; where none does, the mode's own. A pass that is

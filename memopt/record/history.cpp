@@ -16,8 +16,8 @@
 #include <typeinfo>
 #include <utility>
 
+#include "memopt/accounting/operator_callback.h"
 #include "memopt/autograd/nodes.h"
-#include "memopt/autograd/operator_callback.h"
 
 namespace noisemark::memopt {
 namespace {

@@ -19,8 +19,8 @@
 #include <utility>
 
 #include "memopt/accounting/allocation_source.h"
+#include "memopt/accounting/operator_callback.h"
 #include "memopt/autograd/model_view.h"
-#include "memopt/autograd/operator_callback.h"
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/record/exact_storages.h"
 #include "memopt/record/history.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <utility>
 
-#include "memopt/autograd/operator_callback.h"
+#include "memopt/accounting/operator_callback.h"
 
 namespace noisemark::suite {
 namespace {

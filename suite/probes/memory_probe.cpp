@@ -133,7 +133,8 @@ class MemoryProbe::Sink final : public memopt::SavedTensorSink {
   Sink(memopt::Mode& mode, const std::unique_ptr<memopt::AllocationLog>& log)
       : mode_(mode), log_(log) {}
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return log_ == nullptr ? mode_.make_hooks() : log_->observe(mode_.make_hooks());
+    return log_ == nullptr ? mode_.make_hooks()
+                           : log_->observe(memopt::or_keeping(mode_.make_hooks()));
   }
   void begin_forward() override { mode_.begin_forward(); }
   void end_forward() override { mode_.end_forward(); }

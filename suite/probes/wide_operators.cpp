@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "memopt/autograd/operator_callback.h"
+#include "memopt/accounting/operator_callback.h"
 #include "memopt/record/history.h"
 
 namespace noisemark::suite {

@@ -18,7 +18,7 @@
 #include <tuple>
 #include <utility>
 
-#include "memopt/autograd/operator_callback.h"
+#include "memopt/accounting/operator_callback.h"
 #include "suite/probes/flop_counter.h"
 
 namespace noisemark::suite {

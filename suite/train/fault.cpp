@@ -59,9 +59,7 @@ at::Tensor at_two_bits(const at::Tensor& value) {
 class BrokenSaving::Hooks final : public torch::autograd::SavedVariableHooks {
  public:
   Hooks(const BrokenSaving& saving, std::unique_ptr<torch::autograd::SavedVariableHooks> inner)
-      : saving_(saving), inner_(std::move(inner)) {
-    if (inner_ == nullptr) inner_ = std::make_unique<memopt::KeepingHooks>();
-  }
+      : saving_(saving), inner_(memopt::or_keeping(std::move(inner))) {}
   void call_pack_hook(const at::Tensor& tensor) override { inner_->call_pack_hook(tensor); }
   at::Tensor call_unpack_hook() override { return saving_.broken(inner_->call_unpack_hook()); }
 

@@ -17,7 +17,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "memopt/autograd/operator_callback.h"
+#include "memopt/accounting/operator_callback.h"
 
 namespace noisemark::suite {
 namespace {

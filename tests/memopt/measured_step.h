@@ -69,7 +69,7 @@ class MeasuredTraining {
    public:
     Sink(Mode& mode, AllocationLog* log) : mode_(mode), log_(log) {}
     std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-      return log_ == nullptr ? mode_.make_hooks() : log_->observe(mode_.make_hooks());
+      return log_ == nullptr ? mode_.make_hooks() : log_->observe(or_keeping(mode_.make_hooks()));
     }
     void begin_forward() override { mode_.begin_forward(); }
     void end_forward() override { mode_.end_forward(); }

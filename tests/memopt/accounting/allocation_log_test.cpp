@@ -28,7 +28,7 @@ class LogSink final : public SavedTensorSink {
  public:
   explicit LogSink(AllocationLog* log) : log_(log) {}
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return log_ == nullptr ? nullptr : log_->observe(nullptr);
+    return log_ == nullptr ? nullptr : log_->observe(or_keeping(nullptr));
   }
 
  private:

@@ -64,7 +64,7 @@ class LoggedSink final : public SavedTensorSink {
  public:
   LoggedSink(SavedTensorSink& sink, AllocationLog& log) : sink_(sink), log_(log) {}
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return log_.observe(sink_.make_hooks());
+    return log_.observe(or_keeping(sink_.make_hooks()));
   }
   void begin_forward() override { sink_.begin_forward(); }
   void end_forward() override { sink_.end_forward(); }

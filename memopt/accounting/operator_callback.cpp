@@ -1,4 +1,4 @@
-#include "memopt/autograd/operator_callback.h"
+#include "memopt/accounting/operator_callback.h"
 
 #include <algorithm>
 
