@@ -41,9 +41,7 @@ std::optional<Solution> solve_reduced(const Reduced& reduced, const Limits& limi
     incumbent = std::move(error.chosen);
   }
   Minimum minimum = minimize(*problem, {std::max<size_t>(max_labels, 1)}, std::move(incumbent));
-  Solution solution = solution_of(reduced.blocks(), indices(*problem, std::move(minimum.chosen)));
-  solution.lower_bound_ns = minimum.lower_bound;
-  return solution;
+  return solution_of(reduced.blocks(), indices(*problem, std::move(minimum.chosen)));
 }
 
 /// Some selection within the limits, whatever it costs.
@@ -59,10 +57,6 @@ std::optional<Solution> any_within(const Reduced& reduced, const Limits& limits)
 }
 
 }  // namespace
-
-double Solution::gap() const {
-  return cost_ns == lower_bound_ns ? 0 : (cost_ns - lower_bound_ns) / lower_bound_ns;
-}
 
 std::optional<Solution> solve(const std::vector<Block>& blocks, const Limits& limits,
                               size_t max_labels) {

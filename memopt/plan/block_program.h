@@ -32,13 +32,7 @@ struct Solution {
   int64_t held_bytes = 0;
   double cost_ns = 0;
   double error_squared = 0;
-  double lower_bound_ns = 0;  ///< no selection within the limits costs less
-
-  /// (cost - bound) / bound; 0 when both are 0.
-  [[nodiscard]] double gap() const;
 };
-
-inline constexpr size_t kDefaultLabels = 1'000;
 
 /// All functions of this header are pure, and throw std::invalid_argument for a block without
 /// choices, figures that are negative or not finite, bytes whose sums do not fit 63 bits, and an
@@ -47,14 +41,13 @@ inline constexpr size_t kDefaultLabels = 1'000;
 /// The cheapest selection within the limits: blocks in forward order, whose backward runs in
 /// reverse, so that while a block's window is open exactly the earlier blocks hold their bytes.
 /// Dynamic program over blocks with Pareto-optimal (held, cost, error) labels, of which those are
-/// dropped that a Lagrangian bound proves useless. It is exact, with a gap of 0, where at most
-/// `max_labels` are left after each block; beyond, labels are thinned, the limits still hold, and
-/// the lower bound shows what may have been lost. Exact solutions are monotone: with a smaller
-/// budget the cost never falls and the peak never rises. A choice that another one of its block
-/// beats or equals in all four figures is not taken. Ties: fewer held bytes, then less error, then
-/// the smaller indices. It is empty when nothing fits.
+/// dropped that a Lagrangian bound proves useless. It is exact where at most `max_labels` are left
+/// after each block; beyond, labels are thinned, and the limits still hold. Exact solutions are
+/// monotone: with a smaller budget the cost never falls and the peak never rises. A choice that
+/// another one of its block beats or equals in all four figures is not taken. Ties: fewer held
+/// bytes, then less error, then the smaller indices. It is empty when nothing fits.
 [[nodiscard]] std::optional<Solution> solve(const std::vector<Block>& blocks, const Limits& limits,
-                                            size_t max_labels = kDefaultLabels);
+                                            size_t max_labels);
 
 /// The smallest peak_bytes that any selection within the other limits reaches; the largest int64
 /// when no selection is within those.

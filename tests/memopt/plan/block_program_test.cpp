@@ -19,6 +19,11 @@ using test::random_limits;
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kProblems = 400;
+constexpr size_t kLabels = 1'000;  // enough for an exact answer to each problem of this file
+
+std::optional<Solution> solve(const std::vector<Block>& blocks, const Limits& limits) {
+  return plan::solve(blocks, limits, kLabels);
+}
 
 /// Problems of every kind, each with a few limits.
 template <typename Check>
@@ -74,14 +79,12 @@ TEST(BlockProgram, finds_what_trying_every_selection_finds) {
     ++(found ? feasible : infeasible);
     if (!found) return;
     expect_same(*found, *expected);
-    EXPECT_EQ(found->lower_bound_ns, expected->cost_ns);
-    EXPECT_EQ(found->gap(), 0);
   });
   EXPECT_GT(feasible, 500);
   EXPECT_GT(infeasible, 200);
 }
 
-TEST(BlockProgram, with_too_few_labels_keeps_the_limits_and_bounds_the_optimum) {
+TEST(BlockProgram, with_too_few_labels_keeps_the_limits) {
   int lost = 0;
   for_random_problems([&](const std::vector<Block>& blocks, const Limits& limits) {
     const auto best = best_selection(blocks, limits);
@@ -93,8 +96,6 @@ TEST(BlockProgram, with_too_few_labels_keeps_the_limits_and_bounds_the_optimum) 
       EXPECT_LE(found->held_bytes, limits.held_bytes);
       EXPECT_LE(found->error_squared, limits.error_squared);
       EXPECT_GE(found->cost_ns, best->cost_ns);
-      EXPECT_LE(found->lower_bound_ns, best->cost_ns);
-      EXPECT_EQ(found->gap() == 0, found->cost_ns == found->lower_bound_ns);
       lost += found->cost_ns > best->cost_ns ? 1 : 0;
     }
   });
@@ -161,7 +162,6 @@ TEST(BlockProgram, agrees_with_a_table_over_all_sums_where_selections_are_too_ma
     if (!found) continue;
     ++feasible;
     EXPECT_EQ(found->cost_ns, expected) << "seed " << seed;
-    EXPECT_EQ(found->gap(), 0) << "seed " << seed;
   }
   EXPECT_GT(feasible, 30);
 }
@@ -181,7 +181,6 @@ TEST(BlockProgram, a_smaller_budget_costs_no_less_and_peaks_no_higher) {
     limits.peak_bytes = budget;
     const auto found = solve(blocks, limits);
     ASSERT_TRUE(found.has_value());
-    EXPECT_EQ(found->gap(), 0);
     EXPECT_LE(found->peak_bytes, budget);
     EXPECT_GE(found->peak_bytes, peak);
     EXPECT_LE(found->cost_ns, cost);
@@ -194,12 +193,11 @@ TEST(BlockProgram, gives_the_same_answer_every_time) {
   const std::vector<Block> blocks = large_blocks(4);
   Limits limits;
   limits.peak_bytes = smallest_peak(blocks) * 2;
-  for (const size_t labels : {size_t{8}, kDefaultLabels}) {
+  for (const size_t labels : {size_t{8}, kLabels}) {
     const auto first = solve(blocks, limits, labels);
     const auto second = solve(blocks, limits, labels);
     ASSERT_TRUE(first && second);
     expect_same(*first, *second);
-    EXPECT_EQ(first->lower_bound_ns, second->lower_bound_ns);
   }
 }
 
@@ -235,19 +233,11 @@ TEST(BlockProgram, a_window_counts_on_top_of_what_earlier_blocks_hold) {
   EXPECT_EQ(smallest_peak({{{4, 6, 0, 0}}, {{3, 1, 0, 0}}}), 6);
 }
 
-TEST(BlockProgram, what_costs_nothing_has_no_gap) {
-  const auto free = solve({{{1, 1, 0, 0}}, {{2, 2, 0, 0}}}, {});
-  ASSERT_TRUE(free.has_value());
-  EXPECT_EQ(free->cost_ns, 0);
-  EXPECT_EQ(free->lower_bound_ns, 0);
-  EXPECT_EQ(free->gap(), 0);
-}
-
 TEST(BlockProgram, no_blocks_cost_nothing) {
   const auto nothing = solve({}, {0, 0, 0});
   ASSERT_TRUE(nothing.has_value());
   EXPECT_TRUE(nothing->chosen.empty());
-  EXPECT_EQ(nothing->gap(), 0);
+  EXPECT_EQ(nothing->cost_ns, 0);
   EXPECT_EQ(smallest_peak({}), 0);
   EXPECT_FALSE(solve({}, {-1}).has_value());
 }
