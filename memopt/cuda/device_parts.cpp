@@ -79,10 +79,10 @@ const codecs::CodecDevice* find_codec_device(c10::Device device) {
   return nullptr;
 }
 
-replay::NormChainOnDevice find_norm_chain(c10::DeviceType device) {
-  if (device == c10::kCPU) return &replay::run_norm_chain_on_cpu;
+treatment::NormChainOnDevice find_norm_chain(c10::DeviceType device) {
+  if (device == c10::kCPU) return &treatment::run_norm_chain_on_cpu;
 #ifdef NOISEMARK_CUDA
-  if (device == c10::kCUDA) return &replay::run_norm_chain_on_cuda;
+  if (device == c10::kCUDA) return &treatment::run_norm_chain_on_cuda;
 #endif
   return nullptr;
 }

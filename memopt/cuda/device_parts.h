@@ -18,9 +18,11 @@ namespace codecs {
 class CodecDevice;
 }  // namespace codecs
 namespace replay {
-struct NormChain;
 class SampleDevice;
 }  // namespace replay
+namespace treatment {
+struct NormChain;
+}  // namespace treatment
 }  // namespace noisemark::memopt
 
 // The parts that device_parts.cpp hands out for a CUDA device. C++17.
@@ -57,11 +59,15 @@ void exclusive_sum_on_cuda(uint32_t* numbers, int64_t count);
 
 }  // namespace noisemark::memopt::codecs
 
-namespace noisemark::memopt::replay {
+namespace noisemark::memopt::treatment {
 
 /// All of a job, on the current stream of the current device; its pointers are to that device's
 /// memory.
 void run_norm_chain_on_cuda(const NormChain& job);
+
+}  // namespace noisemark::memopt::treatment
+
+namespace noisemark::memopt::replay {
 
 /// One block of threads for each sample.
 [[nodiscard]] const SampleDevice& cuda_sample_device();

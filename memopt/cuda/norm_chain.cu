@@ -14,7 +14,7 @@
 
 #include "memopt/cuda/device_parts.h"
 
-namespace noisemark::memopt::replay {
+namespace noisemark::memopt::treatment {
 namespace {
 
 constexpr int kThreads = 256;
@@ -118,4 +118,4 @@ void run_norm_chain_on_cuda(const NormChain& job) {
   }
 }
 
-}  // namespace noisemark::memopt::replay
+}  // namespace noisemark::memopt::treatment

@@ -31,7 +31,7 @@
 
 #include "memopt/treatment/kernels/norm_chain.h"
 
-namespace noisemark::memopt::replay {
+namespace noisemark::memopt::treatment {
 namespace {
 
 /// Elements that ATen's loops take at once: two of the widest vectors.
@@ -174,16 +174,16 @@ bool is_all_vectors(int64_t elements) {
   return elements % kVectorStep == 0 && at::divup(elements, shares) % kVectorStep == 0;
 }
 
-}  // namespace noisemark::memopt::replay
+}  // namespace noisemark::memopt::treatment
 
 namespace noisemark::memopt {
 namespace {
 
-using replay::Activation;
-using replay::NormChain;
-using replay::NormForm;
-using replay::NormGroup;
-using replay::NormStore;
+using treatment::Activation;
+using treatment::NormChain;
+using treatment::NormForm;
+using treatment::NormGroup;
+using treatment::NormStore;
 
 /// Enough for a thread that handing it over costs little beside it.
 constexpr int64_t kChainElementsPerTask = 16384;
@@ -367,8 +367,8 @@ std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
                         job.channels_last,
                         norm.weight != kNone,
                         norm.bias != kNone};
-  const std::optional<NormForm> form = replay::exact_norm_form(group, device);
-  if (!form || !replay::is_exact(chain.activation, device)) return std::nullopt;
+  const std::optional<NormForm> form = treatment::exact_norm_form(group, device);
+  if (!form || !treatment::is_exact(chain.activation, device)) return std::nullopt;
   job.form = *form;
   return job;
 }
@@ -409,7 +409,7 @@ class NormChainRun {
   std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor& x = inputs[x_];
     const bool vectors =
-        !x.is_cpu() || job_.activation != Activation::kSilu || replay::is_all_vectors(x.numel());
+        !x.is_cpu() || job_.activation != Activation::kSilu || treatment::is_all_vectors(x.numel());
     const at::Tensor y = vectors ? in_one_pass(inputs) : step_by_step(inputs);
     return {y.scalar_type() == type_ ? y : y.to(type_)};
   }
@@ -480,7 +480,7 @@ class NormChainRun {
 
 }  // namespace
 
-void replay::run_norm_chain_on_cpu(const NormChain& job) {
+void treatment::run_norm_chain_on_cpu(const NormChain& job) {
   const NormChainKernels& kernels = norm_chain_kernels(current_cpu_level());
   kernels.prepare(job);
   const int64_t elements = job.samples * job.channels * job.pixels;

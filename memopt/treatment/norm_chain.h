@@ -10,7 +10,7 @@
 #include "memopt/treatment/kernels/norm_chain.h"
 #include "memopt/treatment/recipe.h"
 
-namespace noisemark::memopt::replay {
+namespace noisemark::memopt::treatment {
 
 /// One group of a group norm, which ATen computes like any other of its shape.
 struct NormGroup {
@@ -38,12 +38,12 @@ struct NormGroup {
 /// at the end of a thread's share goes through the C library, whose exponential has other bits.
 [[nodiscard]] bool is_all_vectors(int64_t elements);
 
-}  // namespace noisemark::memopt::replay
+}  // namespace noisemark::memopt::treatment
 
 namespace noisemark::memopt {
 
 /// Returns null when this build has no group norm from saved statistics for the device.
-[[nodiscard]] replay::NormChainOnDevice find_norm_chain(c10::DeviceType device);
+[[nodiscard]] treatment::NormChainOnDevice find_norm_chain(c10::DeviceType device);
 
 /// Makes `id` in one pass over the input of a group norm, with the norm's saved statistics instead
 /// of new sums over the input, and without the values in between. Takes float32 on a CPU or GPU,

@@ -107,12 +107,12 @@ void add_norm_chain(const Subject& s) {
   const at::Tensor tables = at::empty_like(at::rand({2 * samples * channels}, s.x.options()));
   add("echo_group_norm_silu" + s.name, 2 * static_cast<double>(s.x.nbytes()), s.bandwidth,
       [s, y = y, mean = mean, rstd = rstd, tables, samples, channels, pixels] {
-        memopt::replay::NormChain job;
+        memopt::treatment::NormChain job;
         job.samples = samples;
         job.channels = channels;
         job.groups = kGroups;
         job.pixels = pixels;
-        job.activation = memopt::replay::Activation::kSilu;
+        job.activation = memopt::treatment::Activation::kSilu;
         job.x = s.x.const_data_ptr<float>();
         job.mean = mean.const_data_ptr<float>();
         job.rstd = rstd.const_data_ptr<float>();

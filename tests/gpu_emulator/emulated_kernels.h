@@ -15,8 +15,11 @@ namespace noisemark::memopt::codecs {
 [[nodiscard]] const CodecDevice& emulated_codec_device();
 }  // namespace noisemark::memopt::codecs
 
-namespace noisemark::memopt::replay {
+namespace noisemark::memopt::treatment {
 void run_emulated_norm_chain(const NormChain& job);
+}  // namespace noisemark::memopt::treatment
+
+namespace noisemark::memopt::replay {
 [[nodiscard]] const SampleDevice& emulated_sample_device();
 }  // namespace noisemark::memopt::replay
 

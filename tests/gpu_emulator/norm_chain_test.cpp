@@ -14,7 +14,7 @@
 #include "tests/gpu_emulator/guarded_memory.h"
 
 // The norm chain's kernel against the CPU's.
-namespace noisemark::memopt::replay {
+namespace noisemark::memopt::treatment {
 namespace {
 
 using test::gpu::Guarded;
@@ -163,4 +163,4 @@ TEST(EmulatedNormChain, differs_from_the_cpu_in_silu_by_the_exponentials_last_bi
 }
 
 }  // namespace
-}  // namespace noisemark::memopt::replay
+}  // namespace noisemark::memopt::treatment

@@ -4,7 +4,7 @@
 
 #define NOISEMARK_INLINE inline __attribute__((always_inline))
 
-namespace noisemark::memopt::replay::NOISEMARK_LEVEL {
+namespace noisemark::memopt::treatment::NOISEMARK_LEVEL {
 namespace {
 
 NOISEMARK_INLINE float float_of(uint32_t bits) {
@@ -139,4 +139,4 @@ void run(const NormChain& job, int64_t begin, int64_t end) {
 extern const NormChainKernels kNormChain;
 const NormChainKernels kNormChain = {prepare, run};
 
-}  // namespace noisemark::memopt::replay::NOISEMARK_LEVEL
+}  // namespace noisemark::memopt::treatment::NOISEMARK_LEVEL

@@ -8,7 +8,7 @@
 /// Group norm from its saved statistics, an activation and a mask in one pass over plain memory, no
 /// torch. Their source is compiled once per instruction set, because ATen rounds differently in
 /// each.
-namespace noisemark::memopt::replay {
+namespace noisemark::memopt::treatment {
 
 enum class Activation : uint8_t { kNone, kRelu, kSilu };
 
@@ -104,4 +104,4 @@ void run_norm_chain_on_cpu(const NormChain& job);
 /// `level` at most current_cpu_level().
 [[nodiscard]] const NormChainKernels& norm_chain_kernels(CpuLevel level);
 
-}  // namespace noisemark::memopt::replay
+}  // namespace noisemark::memopt::treatment

@@ -26,9 +26,9 @@
 namespace noisemark::memopt {
 namespace {
 
-using replay::Activation;
-using replay::NormForm;
-using replay::NormGroup;
+using treatment::Activation;
+using treatment::NormForm;
+using treatment::NormGroup;
 
 struct Shape {
   int64_t channels, groups, rows, columns;
@@ -58,7 +58,7 @@ Results both(const Shape& s, NormForm form, Activation activation) {
   if (activation == Activation::kRelu) expected = at::relu(y);
   const at::Tensor own = at::empty_like(x);
   const at::Tensor tables = at::empty({2 * 3 * s.channels}, x.options());
-  replay::NormChain job;
+  treatment::NormChain job;
   job.samples = 3;
   job.channels = s.channels;
   job.groups = s.groups;
@@ -83,12 +83,12 @@ TEST(GpuNormChain, has_the_bits_of_atens_operators_at_every_shape) {
     SCOPED_TRACE(std::to_string(s.channels) + " channels in " + std::to_string(s.groups) + ", " +
                  std::to_string(s.rows) + " x " + std::to_string(s.columns));
     const NormGroup group{s.channels / s.groups, s.rows, s.columns, false, true, true};
-    const std::optional<NormForm> form = replay::exact_norm_form(group, at::kCUDA);
+    const std::optional<NormForm> form = treatment::exact_norm_form(group, at::kCUDA);
     // For one pixel to a channel ATen has a kernel of another formula, which no form must fit.
     if (!form && s.rows * s.columns == 1) continue;
     ASSERT_TRUE(form) << "no arithmetic was found that gives ATen's bits";
     for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kSilu}) {
-      ASSERT_TRUE(replay::is_exact(activation, at::kCUDA)) << static_cast<int>(activation);
+      ASSERT_TRUE(treatment::is_exact(activation, at::kCUDA)) << static_cast<int>(activation);
       const Results results = both(s, *form, activation);
       EXPECT_TRUE(at::equal(results.own, results.expected))
           << (results.own - results.expected).abs().max().item<float>();
@@ -121,7 +121,7 @@ TEST(GpuNormChain, leaves_one_pixel_to_a_channel_to_atens_operator_where_no_form
       std::find_if(graph.operators.begin(), graph.operators.end(),
                    [](const auto& op) { return op.name == "aten::native_group_norm"; });
   ASSERT_NE(norm, graph.operators.end());
-  const auto form = replay::exact_norm_form({4, 1, 1, false, true, true}, at::kCUDA);
+  const auto form = treatment::exact_norm_form({4, 1, 1, false, true, true}, at::kCUDA);
   EXPECT_EQ(norm_chain_recipe(graph, norm->results.front()).has_value(), form.has_value());
   const auto id = static_cast<OperatorId>(norm - graph.operators.begin());
   const Recipe again = replay_recipe(graph, id);
@@ -187,7 +187,7 @@ TEST(GpuNormChain,
 }
 
 TEST(GpuNormChain, is_not_offered_for_channels_last_where_aten_copies_into_planes) {
-  EXPECT_FALSE(replay::exact_norm_form({4, 8, 8, true, true, true}, at::kCUDA));
+  EXPECT_FALSE(treatment::exact_norm_form({4, 8, 8, true, true, true}, at::kCUDA));
 }
 
 }  // namespace

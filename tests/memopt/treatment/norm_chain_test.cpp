@@ -23,7 +23,7 @@
 namespace noisemark::memopt {
 namespace {
 
-using replay::Activation;
+using treatment::Activation;
 
 using test::expect_same_bits;
 using test::RecordingSink;
@@ -189,17 +189,17 @@ TEST(NormChain, leaves_a_product_that_is_broadcast_to_its_operator) {
 
 /// Every 64th bit pattern there is, infinities and NaN among them.
 TEST(NormChain, has_the_exponential_of_the_vectors_for_all_magnitudes) {
-  ASSERT_TRUE(replay::is_exact(Activation::kSilu));
+  ASSERT_TRUE(treatment::is_exact(Activation::kSilu));
   constexpr int64_t kStep = 64;
   constexpr int64_t kBlock = int64_t{1} << 20;
-  const replay::NormChainKernels& kernels = replay::norm_chain_kernels(current_cpu_level());
+  const treatment::NormChainKernels& kernels = treatment::norm_chain_kernels(current_cpu_level());
   at::Tensor x = at::empty({kBlock});
   const at::Tensor own = at::empty({kBlock});
   std::vector<float> constants = {0, 1, 0, 0};
-  replay::NormChain job;
+  treatment::NormChain job;
   job.samples = job.channels = 1;
   job.pixels = kBlock;
-  job.form = replay::NormForm::kWithoutAffine;
+  job.form = treatment::NormForm::kWithoutAffine;
   job.activation = Activation::kSilu;
   job.x = x.const_data_ptr<float>();
   job.mean = constants.data();
@@ -225,13 +225,13 @@ TEST(NormChain, has_the_exponential_of_the_vectors_for_all_magnitudes) {
 TEST(NormExactness, knows_where_threads_leave_a_rest_to_the_c_library) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  EXPECT_TRUE(replay::is_all_vectors(32 * 3));
-  EXPECT_FALSE(replay::is_all_vectors(32 * 3 + 1));
-  EXPECT_TRUE(replay::is_all_vectors(32 * 4097));
+  EXPECT_TRUE(treatment::is_all_vectors(32 * 3));
+  EXPECT_FALSE(treatment::is_all_vectors(32 * 3 + 1));
+  EXPECT_TRUE(treatment::is_all_vectors(32 * 4097));
   at::set_num_threads(2);
   // 4097 vectors of 32 do not divide into two shares of whole ones.
-  EXPECT_FALSE(replay::is_all_vectors(32 * 4097));
-  EXPECT_TRUE(replay::is_all_vectors(32 * 4098));
+  EXPECT_FALSE(treatment::is_all_vectors(32 * 4097));
+  EXPECT_TRUE(treatment::is_all_vectors(32 * 4098));
   at::set_num_threads(threads);
 }
 
