@@ -16,6 +16,10 @@ namespace noisemark::memopt {
 
 class Codec;
 
+/// A step's gradient may be off by so much; beyond it training is another one. At an angle of at
+/// most 45 degrees to the exact step it still goes down.
+inline constexpr double kLoosestGradientBound = 0.7;
+
 /// A word of the grammar of modes, with all that is known of it.
 struct ModeWord {
   /// The places of a spelling in their order: what is recomputed, then how the rest is held. Each
@@ -37,7 +41,8 @@ struct ModeWord {
   bool equal_segments = false;      ///< see Policy::segments_of_equal_bytes
 
   // These are of kRounding.
-  double bits = 0;  ///< number of bits that are held of each element
+  double bits = 0;            ///< number of bits that are held of each element
+  double gradient_bound = 0;  ///< the most that a step's gradient may be off, as a share of it
   std::unique_ptr<Codec> (*make_codec)() = nullptr;
   bool compares_blocks = false;  ///< see BlockOption::compares_blocks; of one word
 
