@@ -6,6 +6,7 @@
 #include "memopt/modes/mode_grammar.h"
 #include "memopt/modes/planned_mode.h"
 #include "memopt/modes/policies.h"
+#include "memopt/modes/rounding_mode.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -48,7 +49,11 @@ std::unique_ptr<Mode> make_mode(std::string_view spelling) {
   if (spelling.starts_with(kBudgetPrefix)) return make_budget_mode(spelling);
   const ModeComposition parts = parse_mode(spelling);
   if (parts == ModeComposition{}) return std::make_unique<NoneMode>();
-  return std::make_unique<PlannedMode>(spelling_of(parts), parts.lossless(), policy_of(parts));
+  if (const ModeWord* rounding = parts.rounding()) {
+    return std::make_unique<RoundingMode>(spelling_of(parts), policy_of(parts),
+                                          rounding->gradient_bound);
+  }
+  return std::make_unique<PlannedMode>(spelling_of(parts), /*lossless=*/true, policy_of(parts));
 }
 
 std::string why_host_is_needed(std::string_view spelling) {

@@ -297,7 +297,7 @@ void PlannedMode::begin_pass() {
     verifying->pass = std::make_unique<PlanExecution>(plan_, key, PlanExecution::Purpose::kVerify);
   } else if (verified() && wants_rehearsal()) {
     doubted_ = plan_;
-    enter(Rehearsing{std::make_unique<Rehearsal>(graph_, key, doubt()), nullptr});
+    enter(Rehearsing{std::make_unique<Rehearsal>(graph_, key, doubt()), nullptr, false});
   } else if (verified()) {
     doubted_ = plan_;
     unchecked_ = true;
@@ -494,7 +494,7 @@ void PlannedMode::finish_pass() {
     } else if (auto* rehearsing = std::get_if<Rehearsing>(&phase_)) {
       const auto pass = std::move(rehearsing->pass);
       rehearsing->watcher.reset();
-      if (pass != nullptr) finish_rehearsing(*pass);
+      if (pass != nullptr) finish_rehearsing(*pass, rehearsing->tried);
     }
     learn_from_answers();
     learn_from_backwards();
@@ -520,6 +520,7 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
     // The program's own backward says what is wrong when it is run.
     if (probe.failed()) return rehearsal.end();
     if (!rehearsal.asked() || !probe.usable()) return;
+    rehearsing->tried = true;
     rehearse(probe);
     if (doubt_ != nullptr) refuse_doubtful_step();
   } catch (const BackwardNotRepeatable& error) {
@@ -533,10 +534,10 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
 }
 
 /// A plan must serve every backward of the pass, so none is made before its last.
-void PlannedMode::finish_rehearsing(const Rehearsal& pass) {
+void PlannedMode::finish_rehearsing(const Rehearsal& pass, bool tried) {
   if (pass.departed()) return note_departure();
   note_recorded_way();
-  if (wants_rehearsal()) {
+  if (!tried && wants_rehearsal()) {
     const bool trains = std::any_of(model_.parameters.begin(), model_.parameters.end(),
                                     [](const auto& named) { return named.second.requires_grad(); });
     report_.missing_reason = trains ? kNotRehearsed : kNothingTrained;
@@ -559,6 +560,16 @@ bool PlannedMode::must_not_round(const std::vector<SlotId>& slots) {
     storage.exact = true;
   }
   return any;
+}
+
+void PlannedMode::must_be_exact(const std::vector<StorageId>& storages) {
+  for (const StorageId id : storages) graph_->storages[static_cast<size_t>(id)].exact = true;
+}
+
+void PlannedMode::must_not_use(const std::vector<Refusal>& refused) {
+  for (const Refusal& refusal : refused) {
+    overrides_.refused[refusal.value].insert(refusal.form);
+  }
 }
 
 void PlannedMode::give_up(const std::string& reason) {
@@ -769,9 +780,7 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
   overrides_.shortcut_ns = execution.shortcut_ns();
   if (give_up_shortcuts(wrong)) return make_plan();
   report_.kept_after_mismatch += static_cast<int32_t>(wrong.size());
-  for (const Refusal& refusal : execution.refused()) {
-    overrides_.refused[refusal.value].insert(refusal.form);
-  }
+  must_not_use(execution.refused());
   for (const auto& [value, trial] : plan_->trials) {
     const bool saved = !graph_->values[static_cast<size_t>(value)].slots.empty();
     if (!saved) overrides_.tried_parts.insert(value);

@@ -188,6 +188,10 @@ class PlannedMode : public Mode {
   [[nodiscard]] bool is_rehearsing() const { return rehearses_; }
   /// Says why a pass of the last step followed no plan, of which there was one.
   [[nodiscard]] std::string reason_without_plan() const;
+  /// Plans for passes like the recorded one round none of these storages from now on.
+  void must_be_exact(const std::vector<StorageId>& storages);
+  /// Nor do they use these codecs for these tensors.
+  void must_not_use(const std::vector<Refusal>& refused);
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }
   /// Forgets every plan and watches again.
@@ -215,6 +219,7 @@ class PlannedMode : public Mode {
   struct Rehearsing {
     std::unique_ptr<Rehearsal> pass;
     std::shared_ptr<Watcher> watcher;
+    bool tried = false;  ///< plans were, before at least one backward
   };
   /// Holds what the plan says.
   struct Following {
@@ -291,7 +296,7 @@ class PlannedMode : public Mode {
   /// Watches again; passes that begin as the plan's did still follow it, if it was verified.
   void record_again(const std::string& reason);
   void rehearse_before(const BackwardAgain& again);
-  void finish_rehearsing(const Rehearsal& pass);
+  void finish_rehearsing(const Rehearsal& pass, bool tried);
   [[nodiscard]] bool must_not_round(const std::vector<SlotId>& slots);
   void finish_recording(Recording& recording);
   void keep_recording(Recording& recording, StepGraph graph);

@@ -41,6 +41,7 @@ class Rehearsal::State {
     const std::lock_guard lock(mutex_);
     asked_.clear();
     slots_.clear();
+    refused_.clear();
     if (plan == nullptr) return;
     PlanExecution execution(plan, key_, PlanExecution::Purpose::kRehearse, doubt_);
     for (const at::Tensor& tensor : saved_) {
@@ -48,6 +49,12 @@ class Rehearsal::State {
       slots_.back()->call_pack_hook(tensor);
     }
     execution.end_forward();
+    refused_ = execution.refused();
+  }
+
+  [[nodiscard]] std::vector<Refusal> refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
   }
 
   [[nodiscard]] bool begins_with(const at::Tensor& tensor) {
@@ -110,6 +117,7 @@ class Rehearsal::State {
   mutable std::mutex mutex_;
   std::vector<at::Tensor> saved_;                                            ///< one for each slot
   std::vector<std::unique_ptr<torch::autograd::SavedVariableHooks>> slots_;  ///< the plan's hooks
+  std::vector<Refusal> refused_;
   std::set<SlotId> asked_;     ///< slots from rehearse() on; kNone: a tensor that no slot is for
   std::set<SlotId> measured_;  ///< slots that a backward asked for whose gradient was measured
   bool departed_ = false;
@@ -146,6 +154,10 @@ std::unique_ptr<torch::autograd::SavedVariableHooks> Rehearsal::make_hooks() {
 
 void Rehearsal::rehearse(const std::shared_ptr<const TreatmentPlan>& plan) {
   state_->rehearse(plan);
+}
+
+std::vector<Refusal> Rehearsal::refused() const {
+  return state_->refused();
 }
 
 bool Rehearsal::asked() const {
@@ -347,6 +359,7 @@ GradientProbe::GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
 
 double GradientProbe::error_of(const std::shared_ptr<const TreatmentPlan>& plan) {
   rehearsal_.rehearse(plan);
+  refused_ = rehearsal_.refused();
   const std::vector<at::Tensor> gradients = run();
   rehearsal_.rehearse(nullptr);
   const c10::NoGradGuard no_grad;

@@ -7,6 +7,7 @@
 
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/codecs/codec.h"
+#include "memopt/replay/held_values.h"
 #include "memopt/replay/value_samples.h"
 #include "memopt/treatment/treatment.h"
 
@@ -37,6 +38,8 @@ class Rehearsal {
 
   /// Slots give from now on what they would under `plan`; null: what was saved.
   void rehearse(const std::shared_ptr<const TreatmentPlan>& plan);
+  /// The tensors that codecs of the last plan did not take.
+  [[nodiscard]] std::vector<Refusal> refused() const;
   /// Returns whether any slot has been asked since the last call of rehearse().
   [[nodiscard]] bool asked() const;
   /// Slots that were asked since then count as measured.
@@ -77,6 +80,8 @@ class GradientProbe {
   /// ‖g' - g‖ / ‖g‖, g the gradient of all parameters as one vector. Infinite where g' is not
   /// finite. It is null where nothing is rounded, so only what differs each time is an error.
   [[nodiscard]] double error_of(const std::shared_ptr<const TreatmentPlan>& plan);
+  /// The tensors that codecs of the last plan did not take: they were exact.
+  [[nodiscard]] const std::vector<Refusal>& refused() const { return refused_; }
   /// Backward passes so far.
   [[nodiscard]] int passes() const { return passes_; }
 
@@ -89,6 +94,7 @@ class GradientProbe {
   std::vector<at::Tensor> model_;  ///< tensors that the exact pass wrote, as they are after it
   std::vector<at::Tensor> exact_;
   double exact_squared_ = 0;
+  std::vector<Refusal> refused_;
   bool usable_ = false;
   bool failed_ = false;
   int passes_ = 0;

@@ -705,6 +705,67 @@ TEST(Rounding, of_queries_and_keys_is_bounded_by_what_it_does_to_a_logit) {
   }
 }
 
+using Loss =
+    std::function<at::Tensor(const at::Tensor& x, const at::Tensor& v, const at::Tensor& w)>;
+
+TestModel two_layers(const Loss& loss) {
+  TestModel model;
+  const at::Tensor v = at::randn({32, 32}).mul_(0.2).requires_grad_();
+  const at::Tensor w = at::randn({32, 32}).mul_(0.2).requires_grad_();
+  const at::Tensor x = at::randn({64, 32});
+  model.view.parameters = {{"v", v}, {"w", w}};
+  model.loss = [loss, x, v, w] { return loss(x, v, w); };
+  return model;
+}
+
+/// No operator alone tells how large the gradient is that is left. Each moved it by 0.7 to 100
+/// before it was measured. The bounds are the modes' own (mode_grammar.h) and as much again, since
+/// it is measured in one step and rounding at random differs.
+TEST(Rounding, of_what_moves_the_gradient_of_a_step_beyond_the_bound_is_left) {
+  const Loss siamese = [](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+    const auto net = [&](const at::Tensor& in) {
+      return at::linear(at::gelu(at::linear(in, v)), w);
+    };
+    return ((net(x) - net(x + 0.01 * x.roll(1))) / 0.01).square().mean();
+  };
+  const Loss weighted_rows = [](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+    at::Tensor weight = at::ones({64, 1});
+    weight.narrow(0, 0, 1).fill_(1e4);
+    const at::Tensor small = x / weight;
+    return ((at::linear(at::silu(at::linear(small, v)), w) - 0.3 * small) * weight).square().mean();
+  };
+  const Loss large_mean = [](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+    const at::Tensor y = at::linear(at::tanh(at::linear(x, v)) * 0.3 + 6, w);
+    return (at::silu((y - y.mean(0)) / (y.var(0, false, true) + 1e-5).sqrt()) - 0.3 * x)
+        .square()
+        .mean();
+  };
+  for (const Loss& loss : {siamese, weighted_rows, large_mean}) {
+    const auto make = [&loss] { return two_layers(loss); };
+    for (const auto& [mode, bound] : {std::pair{"dpr8", 0.125}, {"q4", 0.3}, {"echo+q4", 0.3}}) {
+      EXPECT_LT(largest_error(mode, make), 2 * bound) << mode;
+    }
+  }
+}
+
+/// Its backward gives another gradient each time.
+TEST(Rounding, of_a_model_whose_gradient_cannot_be_measured_is_left) {
+  const auto calls = std::make_shared<int>(0);
+  const auto make = [calls] {
+    return two_layers([calls](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+      const at::Tensor h = at::silu(at::linear(x, v));
+      h.register_hook(
+          [calls](const at::Tensor& gradient) { return gradient * (++*calls % 2 == 0 ? 1 : 10); });
+      return at::linear(h, w).square().mean();
+    });
+  };
+  ModeRun run("q4", make);
+  for (int64_t step = 1; step <= 6; ++step) static_cast<void>(run.step(step));
+  EXPECT_TRUE(run.report().verified);
+  EXPECT_EQ(run.report().plan.encoded_from_bytes, 0);
+  EXPECT_GT(run.report().plan.unrounded_bytes, 0);
+}
+
 TEST(Rounding, of_float64_is_refused_by_name_and_changes_no_bit) {
   const auto make = [] {
     TestModel model;

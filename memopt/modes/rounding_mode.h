@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memopt/modes/planned_mode.h"
+
+namespace noisemark::memopt {
+
+/// A planned mode that rounds. Rules of single operators (record/exact_storages.h) cannot know that
+/// gradients cancel each other, or that a loss weighs a small row so much. So one pass between the
+/// one that verifies a plan and the first that follows it keeps everything, and its backward is
+/// run under the plan too: where the gradient of all parameters moves by more than the bound, the
+/// storages to blame are found by halves, and are not rounded, which the next pass confirms. Later
+/// steps are not measured.
+class RoundingMode final : public PlannedMode {
+ public:
+  /// `bound`: the most that a step's gradient may move, as a share of it.
+  RoundingMode(std::string name, Policy policy, double bound);
+
+  [[nodiscard]] int64_t forwards_until_steady() const override {
+    return PlannedMode::forwards_until_steady() + 1;
+  }
+
+ protected:
+  [[nodiscard]] TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph,
+                                       const Overrides& overrides, bool verified) override;
+  [[nodiscard]] bool wants_rehearsal() const override { return !measured_ && !rounded_.empty(); }
+  void rehearse(GradientProbe& probe) override;
+  void forget_rehearsal() override { measured_ = false; }
+  void forget_plan() override {
+    measured_ = false;
+    searches_ = 0;
+  }
+
+ private:
+  using Storages = std::vector<StorageId>;
+  using MeasureError = std::function<double(const Storages&)>;
+
+  [[nodiscard]] std::shared_ptr<const TreatmentPlan> plan_that_rounds(const Storages& rounded);
+  /// Returns those of `rounded_` that are not in `rounded`; both are sorted.
+  [[nodiscard]] Storages others_than(const Storages& rounded) const;
+  [[nodiscard]] Storages least_harmful(const MeasureError& error_of) const;
+
+  double bound_;
+  Overrides overrides_;  ///< those of the plan in force
+  Storages rounded_;     ///< storages that the plan in force rounds, and no backward forbade
+  bool measured_ = false;
+  int64_t measured_in_ = 0;  ///< the number of the pass that was measured last
+  int searches_ = 0;
+};
+
+}  // namespace noisemark::memopt
