@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -46,14 +47,6 @@ class TellingScope {
 
 void watch_backward(std::weak_ptr<BackwardWatcher> watcher) {
   current_watcher = std::move(watcher);
-}
-
-void tell_backward_watcher(const BackwardAgain& again) {
-  if (telling) return;
-  const std::shared_ptr<BackwardWatcher> watcher = current_watcher.lock();
-  if (watcher == nullptr) return;
-  const TellingScope scope;
-  watcher->before_backward(again);
 }
 
 bool backward_runs_again() {
@@ -141,6 +134,32 @@ void for_each_node(const torch::autograd::edge_list& roots,
   }
 }
 
+bool is_of_library(const Node& node) {
+  const std::string name = c10::demangle(typeid(node).name());
+  return name.starts_with("torch::autograd::") && !name.starts_with("torch::autograd::CppNode<") &&
+         !name.starts_with("torch::autograd::Py");
+}
+
+bool runs_library_alone(const torch::autograd::edge_list& roots) {
+  bool alone = true;
+  for_each_node(roots, [&alone](Node& node) {
+    const auto* slices = dynamic_cast<const torch::autograd::CopySlices*>(&node);
+    alone = alone && is_of_library(node) && (slices == nullptr || is_of_library(*slices->fn)) &&
+            node.pre_hooks().empty() && node.post_hooks().empty() &&
+            node.tensor_pre_hooks().empty();
+  });
+  return alone;
+}
+
+/// While the watcher is told, it is told of nothing else.
+void tell_backward_watcher(const torch::autograd::edge_list& roots, const BackwardAgain& again) {
+  if (telling) return;
+  const std::shared_ptr<BackwardWatcher> watcher = current_watcher.lock();
+  if (watcher == nullptr) return;
+  const TellingScope scope;
+  watcher->before_backward({again, runs_library_alone(roots)});
+}
+
 /// While alive, tensors of the graph that retain their gradients get none.
 class RetainingAside {
  public:
@@ -211,7 +230,7 @@ class ScopedEngine final : public torch::autograd::Engine {
                                          bool keep_graph, bool create_graph, bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
     if (!create_graph) {
-      tell_backward_watcher([&](const std::vector<at::Tensor>& leaves) {
+      tell_backward_watcher(roots, [&](const std::vector<at::Tensor>& leaves) {
         torch::autograd::edge_list edges;
         edges.reserve(leaves.size());
         for (const at::Tensor& leaf : leaves) {

@@ -20,21 +20,26 @@ namespace noisemark::memopt {
 /// nodes between the leaves and the loss run every time.
 using BackwardAgain = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& leaves)>;
 
+/// A backward pass that is about to begin.
+struct BackwardToCome {
+  const BackwardAgain& again;
+  /// Nothing of the program runs in it, such as a hook or the backward of a function of its own,
+  /// which might keep count.
+  bool is_of_library = false;
+};
+
 /// Is told of a backward pass before it begins.
 class BackwardWatcher {
  public:
   virtual ~BackwardWatcher() = default;
   /// Runs on the thread that calls backward, which throws what it throws.
-  virtual void before_backward(const BackwardAgain& again) = 0;
+  virtual void before_backward(const BackwardToCome& backward) = 0;
 };
 
 /// Tells the watcher of the backward passes that this thread begins from now on, as long as it
 /// lives; null: nobody. Passes that are differentiated themselves are left out. Needs
 /// install_saved_tensor_engine().
 void watch_backward(std::weak_ptr<BackwardWatcher> watcher);
-
-/// The engine calls it. While the watcher is told, it is told of nothing else.
-void tell_backward_watcher(const BackwardAgain& again);
 
 /// A watcher is told, and may run the pass: what it does to saved tensors must not be seen when the
 /// program runs it. Hooks hand out copies meanwhile.

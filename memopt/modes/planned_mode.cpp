@@ -73,10 +73,10 @@ bool asked_alike(const StepGraph& a, const StepGraph& b) {
 class PlannedMode::Watcher final : public BackwardWatcher {
  public:
   explicit Watcher(PlannedMode& mode) : mode_(mode) {}
-  void before_backward(const BackwardAgain& again) override {
+  void before_backward(const BackwardToCome& backward) override {
     const auto restore = c10::make_scope_exit(
         [this, before = std::exchange(mode_.rehearses_, true)] { mode_.rehearses_ = before; });
-    mode_.rehearse_before(again);
+    mode_.rehearse_before(backward);
   }
 
  private:
@@ -297,7 +297,7 @@ void PlannedMode::begin_pass() {
     verifying->pass = std::make_unique<PlanExecution>(plan_, key, PlanExecution::Purpose::kVerify);
   } else if (verified() && wants_rehearsal()) {
     doubted_ = plan_;
-    enter(Rehearsing{std::make_unique<Rehearsal>(graph_, key, doubt()), nullptr, false});
+    enter(Rehearsing{std::make_unique<Rehearsal>(graph_, key, doubt()), nullptr, false, false});
   } else if (verified()) {
     doubted_ = plan_;
     unchecked_ = true;
@@ -492,9 +492,7 @@ void PlannedMode::finish_pass() {
     } else if (auto* following = std::get_if<Following>(&phase_)) {
       if (const auto pass = std::move(following->pass)) finish_following(*pass);
     } else if (auto* rehearsing = std::get_if<Rehearsing>(&phase_)) {
-      const auto pass = std::move(rehearsing->pass);
-      rehearsing->watcher.reset();
-      if (pass != nullptr) finish_rehearsing(*pass, rehearsing->tried);
+      if (const auto pass = std::move(rehearsing->pass)) finish_rehearsing(*rehearsing, *pass);
     }
     learn_from_answers();
     learn_from_backwards();
@@ -505,9 +503,13 @@ void PlannedMode::finish_pass() {
 
 /// A backward of another forward pass is let by; what goes wrong ends the plan, not the training,
 /// unless the backward that is to come would give a wrong gradient.
-void PlannedMode::rehearse_before(const BackwardAgain& again) {
+void PlannedMode::rehearse_before(const BackwardToCome& backward) {
   auto* rehearsing = std::get_if<Rehearsing>(&phase_);
   if (rehearsing == nullptr || rehearsing->pass == nullptr) return;
+  if (!backward.is_of_library && !rehearses_hooks()) {
+    rehearsing->met_hooks = true;
+    return;
+  }
   Rehearsal& rehearsal = *rehearsing->pass;
   try {
     std::vector<at::Tensor> parameters;
@@ -516,7 +518,7 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
       if (parameter.requires_grad()) parameters.push_back(parameter);
       model.push_back(parameter);
     }
-    GradientProbe probe(rehearsal, again, std::move(parameters), std::move(model));
+    GradientProbe probe(rehearsal, backward.again, std::move(parameters), std::move(model));
     // The program's own backward says what is wrong when it is run.
     if (probe.failed()) return rehearsal.end();
     if (!rehearsal.asked() || !probe.usable()) return;
@@ -534,17 +536,19 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
 }
 
 /// A plan must serve every backward of the pass, so none is made before its last.
-void PlannedMode::finish_rehearsing(const Rehearsal& pass, bool tried) {
+void PlannedMode::finish_rehearsing(Rehearsing& rehearsing, const Rehearsal& pass) {
+  rehearsing.watcher.reset();
+  const bool tried = rehearsing.tried;
   if (pass.departed()) return note_departure();
   note_recorded_way();
-  if (!tried && wants_rehearsal()) {
+  if (!tried && wants_rehearsal() && !follows_unrehearsed(rehearsing.met_hooks)) {
     const bool trains = std::any_of(model_.parameters.begin(), model_.parameters.end(),
                                     [](const auto& named) { return named.second.requires_grad(); });
     report_.missing_reason = trains ? kNotRehearsed : kNothingTrained;
     return;
   }
   report_.missing_reason.clear();
-  if (must_not_round(pass.unmeasured())) forget_rehearsal();
+  if (tried && must_not_round(pass.unmeasured())) forget_rehearsal();
   make_plan();
 }
 

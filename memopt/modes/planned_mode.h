@@ -156,6 +156,12 @@ class PlannedMode : public Mode {
   /// Rehearses in such a pass, before each of its backwards. plan_for() is asked again when the
   /// pass is over.
   virtual void rehearse(GradientProbe& /*probe*/) {}
+  /// Returns whether it may run hooks and functions of the program more often than the program
+  /// does.
+  [[nodiscard]] virtual bool rehearses_hooks() const { return true; }
+  /// No backward of a pass was rehearsed, perhaps because one `met_hooks`. Returns whether the plan
+  /// is followed nevertheless.
+  [[nodiscard]] virtual bool follows_unrehearsed(bool /*met_hooks*/) { return false; }
   /// The next pass rehearses again.
   virtual void forget_rehearsal() {}
 
@@ -219,7 +225,8 @@ class PlannedMode : public Mode {
   struct Rehearsing {
     std::unique_ptr<Rehearsal> pass;
     std::shared_ptr<Watcher> watcher;
-    bool tried = false;  ///< plans were, before at least one backward
+    bool tried = false;      ///< plans were, before at least one backward
+    bool met_hooks = false;  ///< a backward was let by, for what rehearses_hooks() says
   };
   /// Holds what the plan says.
   struct Following {
@@ -295,8 +302,8 @@ class PlannedMode : public Mode {
   void note_departure();
   /// Watches again; passes that begin as the plan's did still follow it, if it was verified.
   void record_again(const std::string& reason);
-  void rehearse_before(const BackwardAgain& again);
-  void finish_rehearsing(const Rehearsal& pass, bool tried);
+  void rehearse_before(const BackwardToCome& backward);
+  void finish_rehearsing(Rehearsing& rehearsing, const Rehearsal& pass);
   [[nodiscard]] bool must_not_round(const std::vector<SlotId>& slots);
   void finish_recording(Recording& recording);
   void keep_recording(Recording& recording, StepGraph graph);

@@ -23,6 +23,9 @@ constexpr double kMostSeen = 0.75;
 /// What is left after a search may have been lucky, and is measured in the next pass. After so many
 /// that were not within the bound nothing is rounded.
 constexpr int kMostSearches = 4;
+/// So many passes may go by without a backward that can be measured: its gradient is not finite, as
+/// loss scaling has it at first, or it is called within the scope.
+constexpr int kMostUnrehearsed = 3;
 
 std::vector<StorageId> storages_rounded_by(const TreatmentPlan& plan) {
   std::set<StorageId> storages;
@@ -57,7 +60,6 @@ void RoundingMode::rehearse(GradientProbe& probe) {
   const double error = error_of(rounded_);
   // A codec that takes a tensor in another pass would round what was exact in this one.
   must_not_use(probe.refused());
-  measured_ = measured_ && probe.refused().empty();
   if (error <= kMostSeen * bound_) return;
   measured_ = false;
   // Where backward gives another gradient each time, nobody can tell what rounding does to it.
@@ -65,6 +67,11 @@ void RoundingMode::rehearse(GradientProbe& probe) {
   Storages kept = search ? least_harmful(error_of) : Storages{};
   must_be_exact(others_than(kept));
   rounded_ = std::move(kept);
+}
+
+bool RoundingMode::follows_unrehearsed(bool met_hooks) {
+  measured_ = met_hooks || ++unrehearsed_ >= kMostUnrehearsed;
+  return measured_;
 }
 
 std::shared_ptr<const TreatmentPlan> RoundingMode::plan_that_rounds(const Storages& rounded) {

@@ -14,7 +14,8 @@ namespace noisemark::memopt {
 /// one that verifies a plan and the first that follows it keeps everything, and its backward is
 /// run under the plan too: where the gradient of all parameters moves by more than the bound, the
 /// storages to blame are found by halves, and are not rounded, which the next pass confirms. Later
-/// steps are not measured.
+/// steps are not measured. Nor is a backward in which hooks or functions of the program run, which
+/// would run more often than without the mode: there the rules of single operators are all.
 class RoundingMode final : public PlannedMode {
  public:
   /// `bound`: the most that a step's gradient may move, as a share of it.
@@ -29,10 +30,12 @@ class RoundingMode final : public PlannedMode {
                                        const Overrides& overrides, bool verified) override;
   [[nodiscard]] bool wants_rehearsal() const override { return !measured_ && !rounded_.empty(); }
   void rehearse(GradientProbe& probe) override;
+  [[nodiscard]] bool rehearses_hooks() const override { return false; }
+  [[nodiscard]] bool follows_unrehearsed(bool met_hooks) override;
   void forget_rehearsal() override { measured_ = false; }
   void forget_plan() override {
     measured_ = false;
-    searches_ = 0;
+    searches_ = unrehearsed_ = 0;
   }
 
  private:
@@ -50,6 +53,7 @@ class RoundingMode final : public PlannedMode {
   bool measured_ = false;
   int64_t measured_in_ = 0;  ///< the number of the pass that was measured last
   int searches_ = 0;
+  int unrehearsed_ = 0;  ///< passes of which no backward was rehearsed
 };
 
 }  // namespace noisemark::memopt

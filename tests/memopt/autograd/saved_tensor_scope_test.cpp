@@ -273,9 +273,9 @@ namespace {
 class Repeater final : public BackwardWatcher {
  public:
   Repeater(std::vector<at::Tensor> leaves, int times) : leaves_(std::move(leaves)), times_(times) {}
-  void before_backward(const BackwardAgain& again) override {
+  void before_backward(const BackwardToCome& backward) override {
     ++told;
-    for (int i = 0; i < times_; ++i) gradients = again(leaves_);
+    for (int i = 0; i < times_; ++i) gradients = backward.again(leaves_);
   }
 
   int told = 0;
