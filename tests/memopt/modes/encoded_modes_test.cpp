@@ -334,7 +334,7 @@ TEST(NarrowedCopies, are_preferred_to_a_rounding_that_holds_no_fewer_bits) {
   EXPECT_EQ(Widened("echo+dpr16", at::kBFloat16).codec_of_the_copy(), "narrow");
   EXPECT_EQ(Widened("echo+dpr16", at::kFloat).codec_of_the_copy(), "dpr16");
   EXPECT_EQ(Widened("echo+dpr10", at::kBFloat16).codec_of_the_copy(), "dpr10");
-  EXPECT_EQ(Widened("echo+q4", at::kFloat).codec_of_the_copy(), "q2");
+  EXPECT_EQ(Widened("echo+q4", at::kFloat).codec_of_the_copy(), "q4");
 }
 
 TEST(NarrowedCopies, are_not_looked_for_where_nothing_is_made_again) {
