@@ -196,7 +196,7 @@ class PlannedMode : public Mode {
   [[nodiscard]] std::string reason_without_plan() const;
   /// Plans for passes like the recorded one round none of these storages from now on.
   void must_be_exact(const std::vector<StorageId>& storages);
-  /// Nor do they use these codecs for these tensors.
+  /// They do not use these codecs for these tensors.
   void must_not_use(const std::vector<Refusal>& refused);
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }

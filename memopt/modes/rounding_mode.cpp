@@ -20,11 +20,11 @@ constexpr double kMostTogether = 0.8;
 /// The error of other steps is another one, and that of rounding at random differs more: so much of
 /// the bound may be seen.
 constexpr double kMostSeen = 0.75;
-/// What is left after a search may have been lucky, and is measured in the next pass. After so many
-/// that were not within the bound nothing is rounded.
+/// A search may have been lucky, so the next pass measures what is left. After so many searches
+/// nothing is rounded.
 constexpr int kMostSearches = 4;
-/// So many passes may go by without a backward that can be measured: its gradient is not finite, as
-/// loss scaling has it at first, or it is called within the scope.
+/// The plan is followed after so many passes without a backward that can be measured. Its gradient
+/// is not finite, as loss scaling has it at first, or it is called within the scope.
 constexpr int kMostUnrehearsed = 3;
 
 std::vector<StorageId> storages_rounded_by(const TreatmentPlan& plan) {
@@ -50,7 +50,7 @@ TreatmentPlan RoundingMode::plan_for(std::shared_ptr<const StepGraph> graph,
   return plan;
 }
 
-/// Of several forward passes before one backward a single one is rehearsed, and the others add as
+/// A single one of several forward passes before one backward is rehearsed, and the others add as
 /// much error.
 void RoundingMode::rehearse(GradientProbe& probe) {
   const MeasureError error_of = [&](const Storages& rounded) {
@@ -62,7 +62,7 @@ void RoundingMode::rehearse(GradientProbe& probe) {
   must_not_use(probe.refused());
   if (error <= kMostSeen * bound_) return;
   measured_ = false;
-  // Where backward gives another gradient each time, nobody can tell what rounding does to it.
+  // Nobody can tell what rounding does to a gradient that is another one each time.
   const bool search = ++searches_ <= kMostSearches && probe.error_of(/*plan=*/nullptr) <= bound_;
   Storages kept = search ? least_harmful(error_of) : Storages{};
   must_be_exact(others_than(kept));
