@@ -20,6 +20,8 @@
 #include <string_view>
 #include <vector>
 
+#include "memopt/replay/value_samples.h"
+
 namespace noisemark::memopt {
 namespace {
 
@@ -86,14 +88,19 @@ at::Tensor rows_of(const RecordedOperator& norm, const at::Tensor& x) {
   return x.reshape({-1, channels_together(norm) * arguments.at(5).constant.toInt()});
 }
 
-}  // namespace
-
-bool normalizes(const StepGraph& graph, OperatorId op, ValueId value) {
-  const RecordedOperator& norm = graph.operators[static_cast<size_t>(op)];
-  return is_norm(norm.name) && graph.value(value).sizes.size() >= 2 && !norm.arguments.empty() &&
+/// The operator is a norm that subtracts a mean and divides by a deviation of its first argument,
+/// and that is this value.
+bool normalizes(const RecordedOperator& norm, const RecordedValue& recorded, ValueId value) {
+  return is_norm(norm.name) && recorded.sizes.size() >= 2 && !norm.arguments.empty() &&
          norm.arguments[0].values == std::vector<ValueId>{value};
 }
 
+/// The derivative reads the distance to the mean in deviations, so an error that is small beside
+/// the elements may be large there: where the mean is much larger than the deviation, or where
+/// elements that share a range are normalized apart. The error may be as large as the deviation, on
+/// average over what is normalized together, and over the gradients of `x`, which are the larger
+/// the smaller it is. These have the sum 0 over a row, which they lose by the error: what made the
+/// row multiplies the rest by the mean of what it read, which shows in that of the row.
 bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
                           const at::Tensor& rounded) {
   if (x.numel() == 0) return true;
@@ -103,10 +110,9 @@ bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
   const at::Tensor parts = error * weight;
   const at::Tensor mean = parts.mean();
   const at::Tensor of_gradient = (parts * weight).mean() / weight.mean();
-  return mean.item<double>() <= 1 && of_gradient.item<double>() <= 1;
+  const at::Tensor of_sum = (parts * rows.mean(-1).square() * weight).mean();
+  return mean.item<double>() <= 1 && of_gradient.item<double>() <= 1 && of_sum.item<double>() <= 1;
 }
-
-namespace {
 
 using Slope = at::Tensor (*)(const at::Tensor& x);
 
@@ -147,8 +153,9 @@ const Activation* activation_of(const RecordedOperator& op) {
   return found == kActivations.end() ? nullptr : &*found;
 }
 
-}  // namespace
-
+/// The value is what an activation saved that has flat ends: the result of a tanh, sigmoid or
+/// softmax, or the argument of a silu, gelu or softplus. Where the argument is large, or far below
+/// 0, the slope is smaller than any rounding leaves it.
 bool saturates(const RecordedOperator& op, ValueId value) {
   const Activation* activation = activation_of(op);
   if (activation == nullptr) return false;
@@ -156,6 +163,8 @@ bool saturates(const RecordedOperator& op, ValueId value) {
   return !op.arguments.empty() && op.arguments[0].values == std::vector<ValueId>{value};
 }
 
+/// The error of the slopes may be as large as they are, on average, and few slopes may be so small
+/// that what they are multiplied by may be of any size.
 bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
                          const at::Tensor& rounded) {
   if (saved.numel() == 0) return true;
@@ -172,8 +181,6 @@ bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
   return error.item<double>() <= slope.square().sum().item<double>();
 }
 
-namespace {
-
 /// The element at which a rectifier's slope changes.
 double place_of_step(const RecordedOperator& rectifier) {
   return base_name(rectifier) == "aten::threshold"
@@ -181,8 +188,7 @@ double place_of_step(const RecordedOperator& rectifier) {
              : 0;
 }
 
-}  // namespace
-
+/// The value is what a rectifier saved, whose slope is a step at some element.
 bool rectifies(const RecordedOperator& op, ValueId value) {
   constexpr std::array<std::string_view, 4> kRectifiers = {
       "aten::_prelu_kernel", "aten::leaky_relu", "aten::relu", "aten::threshold"};
@@ -192,6 +198,7 @@ bool rectifies(const RecordedOperator& op, ValueId value) {
                           op.arguments.at(0).values == std::vector<ValueId>{value});
 }
 
+/// The elements that change their side may be half as many as are on the steep side.
 bool rounds_within_sides(const RecordedOperator& op, const at::Tensor& saved,
                          const at::Tensor& rounded) {
   const double step = place_of_step(op);
@@ -200,6 +207,7 @@ bool rounds_within_sides(const RecordedOperator& op, const at::Tensor& saved,
   return static_cast<double>(changed) <= kMostChangedSides * steep.sum().item<double>();
 }
 
+/// The derivative of the operator multiplies by what it saved.
 bool multiplies(const RecordedOperator& op) {
   constexpr std::array<std::string_view, 14> kProducts = {
       "aten::addbmm",  "aten::addcmul", "aten::addmm",       "aten::addmv", "aten::addr",
@@ -208,15 +216,18 @@ bool multiplies(const RecordedOperator& op) {
   return std::find(kProducts.begin(), kProducts.end(), base_name(op)) != kProducts.end();
 }
 
+/// A few elements may be so large that a rounding which suits them leaves nothing of the others,
+/// while the gradient comes from the others alone. The error of elements below the mean may be a
+/// few times what they are, and few rows may have one that is larger than they are.
 bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded) {
   if (x.numel() == 0) return true;
-  const at::Tensor single = x.to(at::kFloat);
+  const at::Tensor single = real_elements(x).to(at::kFloat);
   const at::Tensor size = single.abs();
   const at::Tensor small = size.le(size.mean());
   const auto squared = [&small](const at::Tensor& of) {
     return (of * small).square().sum().item<double>();
   };
-  const at::Tensor error = rounded.to(at::kFloat) - single;
+  const at::Tensor error = real_elements(rounded).to(at::kFloat) - single;
   if (squared(error) > kMostOfSmall * kMostOfSmall * squared(size)) return false;
   if (x.dim() < 2) return true;
   const at::Tensor of_row = single.square().sum(-1);
@@ -224,25 +235,46 @@ bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded) {
   return lost.to(at::kFloat).mean().item<double>() <= kMostLostRows;
 }
 
+}  // namespace
+
+Look look_of(const StepGraph& graph, OperatorId saver, ValueId value) {
+  const RecordedOperator& op = graph.operators[static_cast<size_t>(saver)];
+  if (makes_logits_again(op)) return Look::kLogits;
+  if (at::isComplexType(graph.value(value).dtype)) {
+    return multiplies(op) ? Look::kSmall : Look::kNone;
+  }
+  if (saturates(op, value)) return Look::kSlope;
+  if (normalizes(op, graph.value(value), value)) return Look::kSpread;
+  if (rectifies(op, value)) return Look::kSides;
+  return multiplies(op) ? Look::kSmall : Look::kNone;
+}
+
+bool is_of_every_pass(Look look) {
+  return look == Look::kLogits || look == Look::kSpread;
+}
+
+bool serves(Look look, const RecordedOperator& saver, const at::Tensor& saved,
+            const at::Tensor& rounded) {
+  switch (look) {
+    case Look::kSlope:
+      return rounds_within_slope(saver, saved, rounded);
+    case Look::kSpread:
+      return rounds_within_spread(saver, saved, rounded);
+    case Look::kSides:
+      return rounds_within_sides(saver, saved, rounded);
+    case Look::kSmall:
+      return rounds_within_small(saved, rounded);
+    case Look::kLogits:
+    case Look::kNone:
+      return true;
+  }
+  return true;
+}
+
 bool rounds_within_size(const at::Tensor& saved, const at::Tensor& rounded) {
-  const at::Tensor single = saved.to(at::kFloat);
-  const at::Tensor error = (rounded.to(at::kFloat) - single).square().sum();
+  const at::Tensor single = real_elements(saved).to(at::kFloat);
+  const at::Tensor error = (real_elements(rounded).to(at::kFloat) - single).square().sum();
   return error.item<double>() <= single.square().sum().item<double>();
-}
-
-bool is_looked_at(const StepGraph& graph, OperatorId saver, ValueId value) {
-  const RecordedOperator& op = graph.operators[static_cast<size_t>(saver)];
-  return saturates(op, value) || normalizes(graph, saver, value) || rectifies(op, value) ||
-         multiplies(op);
-}
-
-bool serves_saver(const StepGraph& graph, OperatorId saver, ValueId value, const at::Tensor& saved,
-                  const at::Tensor& rounded) {
-  const RecordedOperator& op = graph.operators[static_cast<size_t>(saver)];
-  if (saturates(op, value)) return rounds_within_slope(op, saved, rounded);
-  if (normalizes(graph, saver, value)) return rounds_within_spread(op, saved, rounded);
-  if (rectifies(op, value)) return rounds_within_sides(op, saved, rounded);
-  return !multiplies(op) || rounds_within_small(saved, rounded);
 }
 
 bool makes_logits_again(const RecordedOperator& op) {

@@ -9,56 +9,23 @@
 
 namespace noisemark::memopt {
 
-/// Returns whether the operator is a norm that subtracts a mean and divides by a deviation of its
-/// first argument, and that is this value.
-[[nodiscard]] bool normalizes(const StepGraph& graph, OperatorId op, ValueId value);
-
-/// Returns whether `rounded` serves the derivative of such a norm in the place of `x`. The
-/// derivative reads the distance to the mean in deviations, so an error that is small beside the
-/// elements may be large there: where the mean is much larger than the deviation, or where elements
-/// that share a range are normalized apart. The error may be as large as the deviation, on average
-/// over what is normalized together, and over the gradients of `x`, which are the larger the
-/// smaller it is. Waits for the device.
-[[nodiscard]] bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
-                                        const at::Tensor& rounded);
-
-/// Returns whether the value is what an activation saved that has flat ends: the result of a tanh,
-/// sigmoid or softmax, or the argument of a silu, gelu or softplus. Where the argument is large, or
-/// far below 0, the slope is smaller than any rounding leaves it.
-[[nodiscard]] bool saturates(const RecordedOperator& op, ValueId value);
-
-/// Returns whether `rounded` serves the derivative of such an operator in the place of `saved`: the
-/// error of the slopes may be as large as they are, on average, and few slopes may be so small that
-/// what they are multiplied by may be of any size. Waits for the device.
-[[nodiscard]] bool rounds_within_slope(const RecordedOperator& op, const at::Tensor& saved,
-                                       const at::Tensor& rounded);
-
-/// Returns whether the value is what a rectifier saved, whose slope is a step at some element: a
-/// relu, leaky_relu, prelu or threshold.
-[[nodiscard]] bool rectifies(const RecordedOperator& op, ValueId value);
-
-/// Returns whether `rounded` serves such an operator in the place of `saved`: at most half as many
-/// elements as are on the steep side may change theirs. Waits for the device.
-[[nodiscard]] bool rounds_within_sides(const RecordedOperator& op, const at::Tensor& saved,
-                                       const at::Tensor& rounded);
-
-/// Returns whether the derivative of the operator multiplies by what it saved.
-[[nodiscard]] bool multiplies(const RecordedOperator& op);
-
-/// Returns whether `rounded` serves such a derivative in the place of `x`. A few elements may be so
-/// large that a rounding which suits them leaves nothing of the others, while the gradient comes
-/// from the others alone. The error of elements below the mean may be a few times what they are,
-/// and few rows may have one that is larger than they are. Waits for the device.
-[[nodiscard]] bool rounds_within_small(const at::Tensor& x, const at::Tensor& rounded);
-
-/// Returns whether one of these operators saved the value, and looks at more than the size of a
-/// rounding.
-[[nodiscard]] bool is_looked_at(const StepGraph& graph, OperatorId saver, ValueId value);
-
-/// Returns whether `rounded` serves the operator that saved `saved` for this value in its place, by
-/// the rule of the operator; true for an attention, and where there is none.
-[[nodiscard]] bool serves_saver(const StepGraph& graph, OperatorId saver, ValueId value,
-                                const at::Tensor& saved, const at::Tensor& rounded);
+/// The question that the derivative of an operator asks of a rounding of what it saved, beside its
+/// size.
+enum class Look : uint8_t {
+  kNone,
+  kLogits,  ///< it asks by how much a logit of an attention moves (logits_deviation())
+  kSlope,   ///< it asks whether the slopes of an activation with flat ends are left
+  kSpread,  ///< it asks how large the error is beside the deviation of what a norm reads
+  kSides,   ///< it asks how many elements come to the other side of a rectifier's step
+  kSmall,   ///< it asks whether small elements and rows of what a product multiplies by are left
+};
+[[nodiscard]] Look look_of(const StepGraph& graph, OperatorId saver, ValueId value);
+/// Every pass asks it; others are many, and passes under a budget have no room for them.
+[[nodiscard]] bool is_of_every_pass(Look look);
+/// Returns whether `rounded` serves the operator that saved `saved` in its place; true for kNone,
+/// and for kLogits, which takes more than one tensor. Waits for the device.
+[[nodiscard]] bool serves(Look look, const RecordedOperator& saver, const at::Tensor& saved,
+                          const at::Tensor& rounded);
 
 /// Returns whether the error of `rounded` is no larger than `saved`. Values that are made again
 /// from rounded ones may nearly cancel. Waits for the device.

@@ -149,13 +149,12 @@ class PlanExecution::State {
       : plan_(std::move(plan)),
         graph_(*plan_->graph),
         purpose_(purpose),
+        key_(key),
         held_(*plan_, key, choice_for(purpose)),
         walk_(*plan_, *this),
         recipe_runs_(plan_->recipes.size(), 0),
-        samples_(plan_->slots.size(), std::move(doubt)),
-        turn_(key.step) {
+        samples_(plan_->slots.size(), std::move(doubt)) {
     if (is_of_this_pass()) path_.emplace(graph_);
-    if (purpose_ == Purpose::kVerify) round_beside(key);
     remember_model_versions();
     order_slots();
   }
@@ -174,6 +173,7 @@ class PlanExecution::State {
       return {};
     }
     held_.settle_pending();
+    if (purpose_ == Purpose::kVerify && slot == 0 && tensor.is_cpu()) round_beside();
     if (rounding_ != nullptr) (void)rounding_->pack(tensor);
     walk_.supply(slot, tensor);
     if (purpose_ == Purpose::kFollow) remember_rows(slot, tensor);
@@ -329,18 +329,15 @@ class PlanExecution::State {
     return purpose_ == Purpose::kFollow || purpose_ == Purpose::kVerify;
   }
 
-  /// Follows the plan as it rounds, where something is made again from rounded values. On a CPU,
-  /// where that is looked at.
-  void round_beside(const EncodeKey& key) {
-    const auto device = graph_.model_device();
-    if (!device || !device->is_cpu()) return;
+  /// Follows the plan as it rounds, where something is made again from rounded values.
+  void round_beside() {
     std::vector<std::optional<bool>> known(plan_->values.size());
     for (const SlotTreatment& slot : plan_->slots) {
       if (!slot.drops || value(slot.value).source != Source::kMadeAgain) continue;
       if (is_of_rounded(slot.value, known)) of_rounded_.insert(slot.value);
     }
     if (of_rounded_.empty()) return;
-    rounding_ = std::make_unique<State>(plan_, key, Purpose::kRound, nullptr);
+    rounding_ = std::make_unique<State>(plan_, key_, Purpose::kRound, nullptr);
   }
 
   /// Returns whether a codec that rounds may encode the value, or any that it is made from again.
@@ -391,7 +388,7 @@ class PlanExecution::State {
     if (attention == nullptr || !tensor.is_cpu() || !is_of_logits(*attention, id)) return;
     const bool made_again =
         is_made_of_rounded(logits_query(*attention)) || is_made_of_rounded(logits_key(*attention));
-    if (made_again && tensor.numel() > 0) rows_.insert_or_assign(id, SomeRows(tensor, turn_));
+    if (made_again && tensor.numel() > 0) rows_.insert_or_assign(id, SomeRows(tensor, key_.step));
   }
 
   [[nodiscard]] bool is_made_of_rounded(ValueId id) const {
@@ -405,7 +402,7 @@ class PlanExecution::State {
     const bool is_query = own->first == logits_query(attention);
     const auto other = rows_.find(is_query ? logits_key(attention) : logits_query(attention));
     if (other == rows_.end()) return;
-    const double error = SomeRows(made_again, turn_).largest_distance(&own->second);
+    const double error = SomeRows(made_again, key_.step).largest_distance(&own->second);
     const double deviation =
         logits_deviation(attention, own->second.width, error, other->second.largest_distance());
     if (!std::isfinite(deviation) || deviation <= kMostOfALogit) return;
@@ -461,8 +458,8 @@ class PlanExecution::State {
     GivenMemory& memory =
         given_.try_emplace(tensor.storage().unsafeGetStorageImpl(), std::move(of_tensor))
             .first->second;
-    memory.parts.insert_or_assign(
-        slot, Given{torch::autograd::impl::version_counter(tensor), tensor._version()});
+    memory.parts.insert_or_assign(slot, Given{torch::autograd::impl::version_counter(tensor),
+                                              tensor._version(), tensor.storage_offset()});
   }
 
   /// `reader`: the value that would be wrong.
@@ -470,12 +467,16 @@ class PlanExecution::State {
     if (!tensor.defined() || form_of(tensor) != MemoryForm::kPlain) return;
     const auto memory = given_.find(tensor.storage().unsafeGetStorageImpl());
     if (memory == given_.end()) return;
+    const ElementsRead read{tensor.sizes(), tensor.strides(), tensor.storage_offset(),
+                            tensor.scalar_type()};
     for (const auto& [slot, given] : memory->second.parts) {
       const int64_t version = given.counter.current_version();
       if (version == given.version) continue;
-      findings_->differed(reader);
       const ValueId id = treatment(slot).value;
-      refuse_changed(graph_.value(id).sizes, {given.version, version}, graph_.words_for(id),
+      const RecordedValue& value = graph_.value(id);
+      if (!may_overlap(read, {value.sizes, value.strides, given.offset, value.dtype})) continue;
+      findings_->differed(reader);
+      refuse_changed(value.sizes, {given.version, version}, graph_.words_for(id),
                      graph_.saver_of(slot));
     }
   }
@@ -641,6 +642,7 @@ class PlanExecution::State {
   const std::shared_ptr<const TreatmentPlan> plan_;
   const StepGraph& graph_;
   const Purpose purpose_;
+  const EncodeKey key_;
   mutable std::mutex mutex_;
   std::optional<PathMatch> path_;  ///< is empty in kRehearse and kRound, whose tensors have no
                                    ///< history
@@ -660,6 +662,7 @@ class PlanExecution::State {
   struct Given {
     c10::VariableVersion counter;
     int64_t version = 0;
+    int64_t offset = 0;  ///< its first element in the memory
   };
   /// The tensors that slots were given of one memory.
   struct GivenMemory {
@@ -668,7 +671,6 @@ class PlanExecution::State {
   };
   std::unordered_map<const c10::StorageImpl*, GivenMemory> given_;
   std::map<ValueId, SomeRows> rows_;           ///< kFollow: some of the rows of queries and keys
-  const int64_t turn_;                         ///< says which
   const int threads_ = at::get_num_threads();  ///< number in forward
   std::map<SlotId, SavedMemory> memory_;       ///< slots that a differentiated backward asks for
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
@@ -676,7 +678,7 @@ class PlanExecution::State {
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them
   std::vector<size_t> place_in_order_;  ///< place of each slot in backward_order_
   std::map<ValueId, int64_t> shortcut_ns_;
-  std::set<ValueId> of_rounded_;     ///< kVerify: saved values made again from rounded ones
+  std::set<ValueId> of_rounded_;  ///< kVerify on a CPU: saved values made again from rounded ones
   std::unique_ptr<State> rounding_;  ///< kVerify: the plan as it rounds; null: there are none
   SlotId next_slot_ = 0;
   bool departed_ = false;

@@ -122,9 +122,12 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
     refused_.push_back({id, held.codec->form()});
     return false;
   }
-  if (held.encoded->answer == nullptr) return true;
-  pending_.push_back(id);
-  return false;
+  if (held.encoded->answer != nullptr) {
+    pending_.push_back(id);
+    return false;
+  }
+  if (awaits_partner_) undecided_[id] = tensor;
+  return true;
 }
 
 bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key,
@@ -170,31 +173,50 @@ void HeldValues::look_at_logits(SlotId slot, const at::Tensor& saved) {
   const LookScope silent;
   const bool all = tries_codecs() || saved.numel() <= kMostLookedAt;
   const at::Tensor part = all ? saved : sample_for(op, saved, kPart, key_.step);
-  largest_rows_[id] = LargestRow{largest_row(part), 0};
+  const double row = largest_row(part);
+  largest_rows_[id] = LargestRow{row, 0};
+  const auto rounded = largest_rows_.find(other);
+  if (rounded == largest_rows_.end() || rounded->second.error.value_or(0) == 0) return;
+  const double added =
+      logits_deviation(op, graph_.value(id).sizes.back(), *rounded->second.error, row);
+  settle_logits(other, may_round_beside_logits(op) && added <= kMostOfALogit);
 }
 
-/// Returns whether the encoding rounds too far what a norm, an attention, a saturated activation or
-/// a product saved, in any of the memory's saved values.
+/// A query that was rounded before its key was known has waited for this as it was saved.
+void HeldValues::settle_logits(ValueId id, bool within) {
+  if (!within) refuse_rounding(id);
+  const auto waiting = undecided_.find(bringer_of(id));
+  if (waiting == undecided_.end()) return;
+  Held& held = held_[static_cast<size_t>(waiting->first)];
+  if (!within && held.encoded.has_value()) {
+    held.encoded.reset();
+    held.tensor = waiting->second;
+    held.version = held.tensor._version();
+  }
+  undecided_.erase(waiting);
+}
+
+/// Returns whether the encoding rounds any of the memory's saved values too far (Look).
 bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held) {
   at::Tensor decoded;
+  awaits_partner_ = false;
   for (const ValueId other :
        graph_.storages[static_cast<size_t>(graph_.value(id).storage)].values) {
     for (const SlotId slot : graph_.value(other).slots) {
       const OperatorId saver = graph_.slots[static_cast<size_t>(slot)].saved_by;
       if (saver == kNone) continue;
       const RecordedOperator& op = graph_.operators[static_cast<size_t>(saver)];
-      const bool attends = makes_logits_again(op);
-      const bool always = attends || normalizes(graph_, saver, other);
-      const bool again = tries_codecs() || plan_.looks_again;
-      if (!always && !(again && is_looked_at(graph_, saver, other))) continue;
-      if (attends && !is_of_logits(op, other)) {
+      const Look look = look_of(graph_, saver, other);
+      const bool asked = is_of_every_pass(look) || tries_codecs() || plan_.looks_again;
+      if (look == Look::kNone || !asked) continue;
+      if (look == Look::kLogits && !is_of_logits(op, other)) {
         if (!may_round_beside_logits(op)) return true;
         continue;
       }
-      const auto [x, rounded] = looked_at(op, memory, other, held, decoded);
+      const auto [x, rounded] = looked_at(look, op, memory, other, held, decoded);
       if (!x.defined()) continue;
-      const bool within = attends ? rounds_within_logits(op, other, x, rounded)
-                                  : serves_saver(graph_, saver, other, x, rounded);
+      const bool within = look == Look::kLogits ? rounds_within_logits(op, other, x, rounded)
+                                                : serves(look, op, x, rounded);
       if (!within) return true;
     }
   }
@@ -203,17 +225,17 @@ bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held
 
 /// The saved value and what it is rounded to, or a part of both; undefined where the codec takes no
 /// part of it. `decoded`: all of the memory, once it was decoded.
-std::pair<at::Tensor, at::Tensor> HeldValues::looked_at(const RecordedOperator& saver,
+std::pair<at::Tensor, at::Tensor> HeldValues::looked_at(Look look, const RecordedOperator& saver,
                                                         const at::Tensor& memory, ValueId id,
                                                         const Held& held,
                                                         at::Tensor& decoded) const {
   const at::Tensor part = part_of(memory, id);
-  const bool few = multiplies(saver) || saturates(saver, id) || rectifies(saver, id);
-  if (tries_codecs() || memory.numel() <= (few ? kSmallPart : kMostLookedAt)) {
+  const bool always = is_of_every_pass(look);
+  if (tries_codecs() || memory.numel() <= (always ? kMostLookedAt : kSmallPart)) {
     if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
     return {part, part_of(decoded, id)};
   }
-  const at::Tensor sample = sample_for(saver, part, few ? kSmallPart : kPart, key_.step);
+  const at::Tensor sample = sample_for(saver, part, always ? kPart : kSmallPart, key_.step);
   EncodeKey key = key_;
   key.storage = EncodeKey::kNoStorage;
   const std::optional<Encoded> encoded = held.codec->encode(sample, key);
@@ -241,7 +263,10 @@ bool HeldValues::rounds_within_logits(const RecordedOperator& attention, ValueId
   const ValueId other_id =
       id == logits_key(attention) ? logits_query(attention) : logits_key(attention);
   const std::optional<LargestRow> other = known_row(attention, other_id);
-  if (!other) return true;
+  if (!other) {
+    awaits_partner_ = true;
+    return true;
+  }
   const int64_t width = graph_.value(id).sizes.back();
   const double added = logits_deviation(attention, width, error, other->value);
   // The two errors have nothing to do with each other; one that is not known is taken to be alike.
@@ -249,7 +274,7 @@ bool HeldValues::rounds_within_logits(const RecordedOperator& attention, ValueId
       other->error ? logits_deviation(attention, width, row.value, *other->error) : added;
   const bool within =
       may_round_beside_logits(attention) && std::hypot(added, by_other) <= kMostOfALogit;
-  if (!within) refuse_rounding(other_id);
+  settle_logits(other_id, within);
   return within;
 }
 
@@ -288,13 +313,15 @@ bool HeldValues::serves_rounded(SlotId slot, const at::Tensor& saved, const at::
   if (recorded.saved_by == kNone) return true;
   const LookScope silent;
   const RecordedOperator& op = graph_.operators[static_cast<size_t>(recorded.saved_by)];
-  if (makes_logits_again(op)) {
+  const Look look = look_of(graph_, recorded.saved_by, recorded.value);
+  if (look == Look::kLogits) {
     return is_of_logits(op, recorded.value)
                ? rounds_within_logits(op, recorded.value, saved, rounded)
                : may_round_beside_logits(op);
   }
-  if (multiplies(op) && !rounds_within_size(saved, rounded)) return false;
-  return serves_saver(graph_, recorded.saved_by, recorded.value, saved, rounded);
+  const bool by_size = look == Look::kSmall || saved.is_complex();
+  if (by_size && !rounds_within_size(saved, rounded)) return false;
+  return serves(look, op, saved, rounded);
 }
 
 void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
@@ -420,7 +447,8 @@ at::Tensor HeldValues::view_of(const at::Tensor& memory, ValueId id) const {
   return view;
 }
 
-void HeldValues::finish_encoding() const {
+void HeldValues::finish_encoding() {
+  undecided_.clear();
   for (const Held& held : held_) {
     if (held.encoded.has_value()) held.codec->finish_encoding();
   }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "memopt/replay/bounded_rounding.h"
 #include "memopt/treatment/treatment.h"
 
 namespace noisemark::memopt {
@@ -79,7 +80,7 @@ class HeldValues {
   void let_go_decoded(ValueId id) { held_[static_cast<size_t>(id)].decoded = at::Tensor(); }
 
   /// The forward pass is over.
-  void finish_encoding() const;
+  void finish_encoding();
   /// The value will soon be asked for.
   void prefetch(ValueId id);
 
@@ -120,7 +121,8 @@ class HeldValues {
   bool encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   bool find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   [[nodiscard]] bool rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held);
-  [[nodiscard]] std::pair<at::Tensor, at::Tensor> looked_at(const RecordedOperator& saver,
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> looked_at(Look look,
+                                                            const RecordedOperator& saver,
                                                             const at::Tensor& memory, ValueId id,
                                                             const Held& held,
                                                             at::Tensor& decoded) const;
@@ -133,6 +135,7 @@ class HeldValues {
   [[nodiscard]] at::Tensor part_of(const at::Tensor& memory, ValueId id) const;
   [[nodiscard]] std::optional<LargestRow> known_row(const RecordedOperator& attention,
                                                     ValueId id) const;
+  void settle_logits(ValueId id, bool within);
   void settle(ValueId id, DeviceAnswer::State answer);
   [[nodiscard]] AwaitedAnswer awaited_of(ValueId id) const;
   at::Tensor decoded(ValueId id, Held& held);
@@ -150,6 +153,9 @@ class HeldValues {
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
   std::map<ValueId, LargestRow> largest_rows_;  ///< row of each query or key that was looked at
+  /// Queries and keys that are encoded, as they were saved: their partners are not known yet.
+  std::map<ValueId, at::Tensor> undecided_;
+  bool awaits_partner_ = false;  ///< the last that was looked at is one
   std::vector<Refusal> refused_;
   std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order
   std::vector<AwaitedAnswer> unheard_;  ///< answers for values let go before

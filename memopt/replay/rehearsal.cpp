@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/view_as_real.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
@@ -193,12 +192,6 @@ void Rehearsal::end() {
 }
 
 namespace {
-
-/// The elements of a gradient of any layout, of which a complex one has two for each number.
-at::Tensor real_elements(const at::Tensor& gradient) {
-  const at::Tensor dense = gradient.layout() == at::kStrided ? gradient : gradient.to_dense();
-  return dense.is_complex() ? at::view_as_real(dense.resolve_conj()) : dense;
-}
 
 double squared_norm(const at::Tensor& tensor) {
   const double norm = at::linalg_vector_norm(real_elements(tensor), 2, at::OptionalIntArrayRef(),

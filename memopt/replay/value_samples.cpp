@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
@@ -27,6 +28,13 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor y = b.contiguous();
   if (x.is_cpu()) return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
   return x.view(-1).view(at::kByte).equal(y.view(-1).view(at::kByte));
+}
+
+at::Tensor real_elements(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.layout() == at::kStrided ? tensor : tensor.to_dense();
+  if (!dense.is_complex()) return dense;
+  const at::Tensor pairs = at::view_as_real(dense.resolve_conj());
+  return dense.dim() == 0 ? pairs : pairs.flatten(-2);
 }
 
 namespace {

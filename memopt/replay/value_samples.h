@@ -18,6 +18,9 @@ namespace noisemark::memopt {
 /// bits: -0 is not 0, and a NaN is itself. Waits for the device.
 [[nodiscard]] bool same_bits(const at::Tensor& a, const at::Tensor& b);
 
+/// The elements of a tensor of any layout, of which a complex one is two in its row.
+[[nodiscard]] at::Tensor real_elements(const at::Tensor& tensor);
+
 /// A few elements of a tensor, by which it is known again when it has been made a second time:
 /// their positions spread over the whole tensor without following its rows. None of a tensor
 /// without memory.
