@@ -66,24 +66,32 @@ Two rms_norm_autograd(const at::Tensor& x, const at::Tensor& g, const MaybeTenso
 
 torch::Library make_library() {
   torch::Library library(torch::Library::DEF, "noisemark", std::nullopt, __FILE__, __LINE__);
+  // A mode of memopt makes again only what operators made that say that they do nothing else.
+  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
   library.def(
       "group_norm_act(Tensor x, int groups, Tensor weight, Tensor bias, float eps, int act)"
-      " -> (Tensor, Tensor, Tensor)");
+      " -> (Tensor, Tensor, Tensor)",
+      tags);
   library.def(
       "group_norm_act_from_statistics(Tensor x, int groups, Tensor weight, Tensor bias, float eps,"
-      " int act, Tensor mean, Tensor rstd) -> Tensor");
+      " int act, Tensor mean, Tensor rstd) -> Tensor",
+      tags);
   library.def(
       "group_norm_act_backward(Tensor dy, Tensor x, Tensor weight, Tensor bias, Tensor mean,"
-      " Tensor rstd, int groups, int act) -> (Tensor, Tensor, Tensor)");
+      " Tensor rstd, int groups, int act) -> (Tensor, Tensor, Tensor)",
+      tags);
   library.def(
       "rms_norm_act(Tensor x, Tensor g, Tensor? scale, Tensor? shift, int act)"
-      " -> (Tensor, Tensor)");
+      " -> (Tensor, Tensor)",
+      tags);
   library.def(
       "rms_norm_act_from_statistics(Tensor x, Tensor g, Tensor? scale, Tensor? shift, int act,"
-      " Tensor inverse_norm) -> Tensor");
+      " Tensor inverse_norm) -> Tensor",
+      tags);
   library.def(
       "rms_norm_act_backward(Tensor dy, Tensor x, Tensor g, Tensor? scale, Tensor? shift,"
-      " Tensor inverse_norm, int act) -> (Tensor, Tensor, Tensor, Tensor)");
+      " Tensor inverse_norm, int act) -> (Tensor, Tensor, Tensor, Tensor)",
+      tags);
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
     library.impl("group_norm_act", torch::dispatch(key, group_norm_kernel));
     library.impl("group_norm_act_from_statistics",

@@ -50,12 +50,19 @@ bool gives_raw_memory(const RecordedOperator& recorded) {
   return recorded.name.starts_with("aten::empty") || recorded.name.starts_with("aten::new_empty");
 }
 
+/// An operator of another library may draw from any generator, or keep a state of its own, and
+/// seldom says so by a tag. With this one its author says that the schema tells all that it does.
+bool keeps_to_its_schema(const RecordedOperator& recorded) {
+  return recorded.name.starts_with("aten::") || recorded.name.starts_with("prim") ||
+         recorded.handle.hasTag(at::Tag::pt2_compliant_tag);
+}
+
 }  // namespace
 
 bool is_repeatable(const RecordedOperator& recorded) {
   const bool understood = recorded.overwrites != kNone || !recorded.handle.schema().is_mutable();
-  return understood && !draws_random_numbers(recorded) && !moves_statistics_for_good(recorded) &&
-         !gives_raw_memory(recorded);
+  return understood && keeps_to_its_schema(recorded) && !draws_random_numbers(recorded) &&
+         !moves_statistics_for_good(recorded) && !gives_raw_memory(recorded);
 }
 
 RecordedOperator without_running_statistics(const RecordedOperator& recorded) {

@@ -13,7 +13,8 @@ namespace noisemark::memopt {
 /// Returns whether calling the operator again with the same inputs gives the same results and
 /// changes nothing else, as far as its schema, its tags and its arguments tell: it draws no random
 /// numbers, writes nothing but what `overwrites` says, moves no running statistics that it cannot
-/// be called without, and its results are not just memory.
+/// be called without, and its results are not just memory. One of another library than LibTorch's
+/// must have the tag pt2_compliant_tag.
 [[nodiscard]] bool is_repeatable(const RecordedOperator& recorded);
 
 /// The call with which a repeatable operator is repeated. Batch norm that trains is given no

@@ -91,8 +91,8 @@ at::Tensor& decay_on_cpu(at::Tensor& x, double n) {
 }
 
 TORCH_LIBRARY(noisemark_programs, library) {
-  library.def("scaled_tanh(Tensor x, float n) -> Tensor");
-  library.def("decay_(Tensor(a!) x, float n) -> Tensor(a!)");
+  library.def("scaled_tanh(Tensor x, float n) -> Tensor", {at::Tag::pt2_compliant_tag});
+  library.def("decay_(Tensor(a!) x, float n) -> Tensor(a!)", {at::Tag::pt2_compliant_tag});
 }
 
 TORCH_LIBRARY_IMPL(noisemark_programs, CPU, library) {

@@ -1,4 +1,7 @@
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/linear.h>
@@ -11,11 +14,15 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "memopt/record/operator_traits.h"
@@ -100,6 +107,68 @@ TEST(MaskedDropout, is_no_draw_of_another_mask) {
 TEST(MaskedDropout, that_drops_everything_stays_what_cannot_be_repeated) {
   const RecordedDropout recorded(at::randn({8}), {1.0});
   EXPECT_FALSE(recorded.is_repeatable());
+}
+
+at::Tensor noisy_on_cpu(const at::Tensor& x) {
+  return x + 0.1 * at::randn(x.sizes());
+}
+
+/// An operator that draws from the process's generator, and does not say so.
+struct Noisy : torch::autograd::Function<Noisy> {
+  static at::Tensor call(const at::Tensor& x) {
+    return c10::Dispatcher::singleton()
+        .findSchemaOrThrow("noisemark_traits::noisy", "")
+        .typed<decltype(noisy_on_cpu)>()
+        .call(x);
+  }
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return call(x);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0]};
+  }
+};
+
+at::Tensor noisy_with_history(const at::Tensor& x) {
+  return Noisy::apply(x);
+}
+
+TORCH_LIBRARY(noisemark_traits, library) {
+  library.def("noisy(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(noisemark_traits, CPU, library) {
+  library.impl("noisy", noisy_on_cpu);
+}
+TORCH_LIBRARY_IMPL(noisemark_traits, Autograd, library) {
+  library.impl("noisy", noisy_with_history);
+}
+
+/// The pass that verifies would run it once more, and every later draw would be another.
+TEST(OperatorsOfOtherLibraries, are_not_run_again_unless_they_say_that_they_do_nothing_else) {
+  const auto gradients_under = [](const std::string& mode) {
+    ModeRun run(mode, [] {
+      TestModel model;
+      std::vector<at::Tensor> weights;
+      for (const char* name : {"0.weight", "1.weight"}) {
+        weights.push_back(at::randn({32, 32}).mul_(0.2).set_requires_grad(true));
+        model.view.parameters.emplace_back(name, weights.back());
+      }
+      model.loss = [weights, x = at::randn({16, 32})] {
+        const at::Tensor h = Noisy::call(at::linear(x, weights[0]));
+        return at::silu(at::linear(at::silu(h * 1.5), weights[1])).square().mean();
+      };
+      return model;
+    });
+    std::vector<at::Tensor> gradients;
+    for (int64_t number = 1; number <= 8; ++number) {
+      for (at::Tensor& gradient : run.step(number)) gradients.push_back(std::move(gradient));
+    }
+    return gradients;
+  };
+  const std::vector<at::Tensor> exact = gradients_under("none");
+  for (const char* mode : {"mirror:sqrt", "echo"}) expect_equal(exact, gradients_under(mode));
 }
 
 /// Dropout between two layers: the second saves its result.

@@ -62,7 +62,8 @@ Two centred_autograd(const at::Tensor& x, double by);
 template <Centring kind>
 void define(torch::Library& library) {
   const std::string name = kNames[kind];
-  library.def((name + "(Tensor x, float by) -> (Tensor, Tensor)").c_str());
+  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
+  library.def((name + "(Tensor x, float by) -> (Tensor, Tensor)").c_str(), tags);
   library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::CPU, centred_kernel));
   library.impl(name.c_str(),
                torch::dispatch(c10::DispatchKey::AutogradCPU, centred_autograd<kind>));
