@@ -113,6 +113,11 @@ SavedTensorScope::Link* innermost_open() {
   return innermost.get();
 }
 
+[[noreturn]] void end_program(const char* words) {
+  std::fputs(words, stderr);
+  std::terminate();
+}
+
 using torch::autograd::Node;
 
 /// Calls `visit` for every node of the graph that begins at the roots.
@@ -265,6 +270,14 @@ void require_saved_tensor_engine() {
               "install_saved_tensor_engine() first thing in main)");
 }
 
+SavedTensorSink::~SavedTensorSink() {
+  for (const SavedTensorScope::Link* link = innermost.get(); link != nullptr;
+       link = link->outer.get()) {
+    if (link->ended || &link->sink != this) continue;
+    end_program("SavedTensorScope: a mode was destroyed while a scope of it was open\n");
+  }
+}
+
 SavedTensorScope::SavedTensorScope(SavedTensorSink& sink) {
   const Link* same = innermost_open();
   while (same != nullptr && (same->ended || &same->sink != &sink)) same = same->outer.get();
@@ -277,8 +290,7 @@ SavedTensorScope::SavedTensorScope(SavedTensorSink& sink) {
 
 SavedTensorScope::~SavedTensorScope() {
   if (std::this_thread::get_id() != thread_) {
-    std::fputs("SavedTensorScope: a scope ended on another thread than it began on\n", stderr);
-    std::terminate();
+    end_program("SavedTensorScope: a scope ended on another thread than it began on\n");
   }
   link_->ended = true;
   static_cast<void>(innermost_open());  // lets go of it

@@ -91,7 +91,9 @@ namespace noisemark::memopt {
 /// The receiver of saved tensors while a scope is open.
 class SavedTensorSink {
  public:
-  virtual ~SavedTensorSink() = default;
+  /// Ends the program with a sentence where a scope of the sink is open on this thread: no error
+  /// can leave a destructor, and the scope would end the pass of what is gone.
+  virtual ~SavedTensorSink();
   /// Returns null where autograd keeps the tensor itself.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() = 0;
   /// A scope opened and closed, on the thread of the scope. Must not throw in end_forward().

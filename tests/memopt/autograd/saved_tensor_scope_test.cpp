@@ -126,6 +126,17 @@ TEST(SavedTensorScopeDeathTest, ends_the_program_where_it_ends_on_another_thread
       "a scope ended on another thread than it began on");
 }
 
+TEST(SavedTensorScopeDeathTest, ends_the_program_where_its_mode_is_destroyed_before_it) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(
+      {
+        auto sink = std::make_unique<DoublingSink>();
+        const SavedTensorScope scope(*sink);
+        sink.reset();
+      },
+      "a mode was destroyed while a scope of it was open");
+}
+
 TEST(SavedTensorScope, asks_the_innermost_scope) {
   DoublingSink outer, inner;
   const at::Tensor x = three();
