@@ -106,9 +106,12 @@ constexpr int bits_of(FieldForm form) {
   }
   return 0;
 }
+constexpr bool gains(int bits, Real real) {
+  return 32 / bits > (real == Real::kFloat32 ? 1 : 2);
+}
 /// Returns whether a word holds more codes of the form than elements; a job of a reduced form must.
 constexpr bool gains(FieldForm form, Real real) {
-  return 32 / bits_of(form) > (real == Real::kFloat32 ? 1 : 2);
+  return gains(bits_of(form), real);
 }
 constexpr int64_t elements_per_block(FieldForm form) {
   return kLanes * (32 / bits_of(form));
@@ -124,7 +127,7 @@ struct TypeOf {
 
 template <typename Format, bool kFinite, typename Body>
 void with_reduced_op(Real real, const Body& body) {
-  if constexpr (32 / Format::kBits > 2) {
+  if constexpr (gains(Format::kBits, Real::kFloat16)) {
     with_real(real, [&](auto type) { body(TypeOf<Reduced<Format, decltype(type), kFinite>>{}); });
   } else {
     body(TypeOf<Reduced<Format, Float32, kFinite>>{});

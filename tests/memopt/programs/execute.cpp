@@ -504,11 +504,7 @@ class Training {
     }
     inner.reset();
     if (throws_in_backward_) throw_in_backward_of(values);
-    const at::Tensor& middle = values[(values.size() + 1) / 2];
-    if (loop_.retains_middle && training_ && middle.requires_grad() && !middle.is_leaf()) {
-      middle.retain_grad();
-      middle_ = middle;
-    }
+    if (loop_.retains_middle && training_) retain_middle(values);
     at::Tensor loss = at::zeros({});
     for (size_t i = 1; i < values.size(); ++i) {
       const bool ends = !used[i] && values[i].scalar_type() != at::kBool;
@@ -516,6 +512,15 @@ class Training {
     }
     if (loop_.carries_state && training_) carry(values);
     return loss;
+  }
+
+  /// A pass that ends before the value in the middle has none.
+  void retain_middle(const std::vector<at::Tensor>& values) {
+    if (middle_value(program_) >= values.size()) return;
+    const at::Tensor& middle = values[middle_value(program_)];
+    if (!middle.requires_grad() || middle.is_leaf()) return;
+    middle.retain_grad();
+    middle_ = middle;
   }
 
   [[nodiscard]] size_t half() const { return program_.calls.size() / 2; }

@@ -271,8 +271,7 @@ class Generator {
   void draw_asking() {
     Dice dice(program_.seed + kStride / 11);
     Loop& loop = program_.loop;
-    for (bool Loop::*form : {&Loop::updates_inside, &Loop::names_twice, &Loop::asks_gradients,
-                             &Loop::retains_middle, &Loop::counts_backwards}) {
+    for (bool Loop::*form : kAskingForms) {
       loop.*form = dice.percent(20);
       if (!valid(program_)) loop.*form = false;
     }

@@ -349,6 +349,20 @@ std::optional<Finding> compare_rounded(const std::string& spelling, const Trace&
   return Finding{"error", "of the gradient " + std::to_string(*kept) + " is left"};
 }
 
+/// Steps that followed no plan kept everything, and have all bits: also the one whose backward was
+/// run again to measure an error.
+std::optional<Finding> compare_kept_middles(const Trace& none, const Trace& got) {
+  for (size_t step = 1; step < got.steps.size(); ++step) {
+    const StepTrace& before = got.steps[step - 1];
+    const StepTrace& now = got.steps[step];
+    const bool kept =
+        now.followed_passes == before.followed_passes && now.departures == before.departures;
+    if (!kept || same(none.steps[step].retained, now.retained)) continue;
+    return Finding{"bits", "of the gradient in the middle " + in_step(step)};
+  }
+  return std::nullopt;
+}
+
 /// A budget measures its error in one step. Other steps have other values: as a root mean square
 /// they have at most twice that (memopt/modes/README.md), a single one at most twice as much, or
 /// the mode says that they may have more, since their gradients are smaller.
@@ -636,6 +650,7 @@ class Judgement {
     if (const auto lost = lost_parameter(none_, got)) {
       return Finding{"error", "the gradient of " + name_of(program_, *lost) + " is lost"};
     }
+    if (auto finding = compare_kept_middles(none_, got)) return finding;
     if (budget) return compare_within(budget->error.value_or(0), none_, got);
     return compare_rounded(spelling, none_, got, normalizes(program_),
                            [this](const Rounding& rounding) { return own_errors(rounding); });

@@ -275,7 +275,7 @@ class Printer {
     print_calls(in);
     if (loop_.retains_middle) {
       text_ << in << "  // retain_grad() of "
-            << value_name(static_cast<int>(program_.calls.size() + 2) / 2)
+            << value_name(static_cast<int>(middle_value(program_)))
             << ", which is held until the step has ended\n";
     }
     if (loop_.gradient_penalty) {

@@ -2,6 +2,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -123,6 +125,11 @@ struct Loop {
   std::vector<Happening> happenings;
 };
 
+/// The forms that programs have from kFirstAskingSeed on (generate.h).
+inline constexpr std::array kAskingForms = {&Loop::updates_inside, &Loop::names_twice,
+                                            &Loop::asks_gradients, &Loop::retains_middle,
+                                            &Loop::counts_backwards};
+
 /// A mode. A budget is a share of what mode "none" needs, which is measured first.
 struct ModeChoice {
   std::string spelling = "echo";  ///< "budget", "budget:saved" or a whole spelling
@@ -140,6 +147,12 @@ struct Program {
   Loop loop;
   ModeChoice mode;
 };
+
+/// Returns the number of the value that Loop::retains_middle is about: 0 is the batch, and each
+/// call makes the next.
+[[nodiscard]] inline size_t middle_value(const Program& program) {
+  return program.calls.size() / 2 + 1;
+}
 
 /// Returns whether a scope of the loop is of Loop::another.
 [[nodiscard]] bool has_another_mode(const Loop& loop);

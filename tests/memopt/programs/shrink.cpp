@@ -110,8 +110,7 @@ void plainer_loops(const Program& program, Candidates& candidates) {
   if (loop.other_thread) with([](Loop& l) { l.other_thread = false; });
   if (loop.autocast) with([](Loop& l) { l.autocast = false; });
   if (loop.optimizer != Optimizer::kSgd) with([](Loop& l) { l.optimizer = Optimizer::kSgd; });
-  for (bool Loop::*form : {&Loop::updates_inside, &Loop::names_twice, &Loop::asks_gradients,
-                           &Loop::retains_middle, &Loop::counts_backwards}) {
+  for (bool Loop::*form : kAskingForms) {
     if (loop.*form) with([form](Loop& l) { l.*form = false; });
   }
   if (loop.changes_at > 1) with([](Loop& l) { l.changes_at = 1; });
