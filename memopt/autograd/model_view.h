@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,13 +28,14 @@ struct ModelView {
 
 /// Says which block of the model runs, where the names of its parameters do not
 /// (segments_of()): while it is alive, whatever the calling thread computes belongs to the
-/// block of this name, of nested scopes the innermost. Blocks are what "mirror" keeps the inputs of
-/// and runs again, and what a budget decides about one by one. "mirror:sqrt" cuts the step by
-/// itself.
+/// block of this name, of nested scopes the innermost. They may end in any order; one that ends on
+/// another thread than it began on ends the program with a sentence. Blocks are what "mirror" keeps
+/// the inputs of and runs again, and what a budget decides about one by one. "mirror:sqrt" cuts the
+/// step by itself.
 ///
 /// Open it around part of every forward pass, with the same name in each. Parts of the same name
 /// are one block, so what runs more than once should not carry one name if its runs are to be
-/// blocks of their own. Costs two stores where nothing is recorded.
+/// blocks of their own. Costs one small allocation where nothing is recorded.
 class [[nodiscard]] SegmentScope {
  public:
   /// Throws std::invalid_argument for an empty name.
@@ -44,9 +47,12 @@ class [[nodiscard]] SegmentScope {
   /// The name of the calling thread's innermost scope; null where none is open.
   [[nodiscard]] static const std::string* current();
 
+  /// A scope as its thread knows it, which may outlive it there.
+  struct Link;
+
  private:
-  std::string name_;
-  const SegmentScope* outer_;
+  std::shared_ptr<Link> link_;
+  std::thread::id thread_ = std::this_thread::get_id();
 };
 
 }  // namespace noisemark::memopt

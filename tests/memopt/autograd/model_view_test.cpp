@@ -135,6 +135,25 @@ TEST(SegmentScopes, close_when_an_exception_passes) {
   }
 }
 
+TEST(SegmentScopes, may_end_in_any_order) {
+  auto first = std::make_unique<SegmentScope>("first");
+  auto second = std::make_unique<SegmentScope>("second");
+  first.reset();
+  EXPECT_EQ(*SegmentScope::current(), "second");
+  second.reset();
+  EXPECT_EQ(SegmentScope::current(), nullptr);
+}
+
+TEST(SegmentScopesDeathTest, end_the_program_where_they_end_on_another_thread) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(
+      {
+        auto scope = std::make_unique<SegmentScope>("here");
+        std::thread([&scope] { scope.reset(); }).join();
+      },
+      "SegmentScope: a scope ended on another thread than it began on");
+}
+
 TEST(SegmentScopes, refuse_to_have_no_name) {
   EXPECT_THROW(static_cast<void>(SegmentScope("")), std::invalid_argument);
   EXPECT_EQ(SegmentScope::current(), nullptr);
