@@ -73,6 +73,7 @@ void refuse_changed(at::IntArrayRef sizes, Versions versions, const std::string&
 }
 
 void KeepingHooks::call_pack_hook(const at::Tensor& tensor) {
+  original_.note(tensor);
   kept_ = tensor.tensor_data();  // it shares the version counter, unlike detach() of inference code
   version_ = tensor._version();
   const auto& node = tensor.grad_fn();
@@ -81,7 +82,9 @@ void KeepingHooks::call_pack_hook(const at::Tensor& tensor) {
 
 at::Tensor KeepingHooks::call_unpack_hook() {
   if (changed()) refuse(words_for(made_by_), "an operator");
-  return backward_runs_again() ? kept_.clone() : kept_;
+  at::Tensor now = original_.replaced();
+  if (!now.defined()) now = kept_;
+  return backward_runs_again() ? now.clone() : now;
 }
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> or_keeping(
@@ -262,6 +265,7 @@ torch::autograd::Engine& scoped_engine() {
 void install_saved_tensor_engine() {
   torch::autograd::set_default_engine_stub(&scoped_engine);
   at::SavedTensorDefaultHooks::lazy_initialize();
+  watch_set_data();
 }
 
 void require_saved_tensor_engine() {

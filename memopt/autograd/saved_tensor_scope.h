@@ -11,6 +11,8 @@
 #include <typeinfo>
 #include <vector>
 
+#include "memopt/autograd/saved_original.h"
+
 namespace noisemark::memopt {
 
 /// Runs a backward pass that has not begun yet, as often as it is called. Gives the gradients of
@@ -56,9 +58,10 @@ struct Versions {
 [[noreturn]] void refuse_changed(at::IntArrayRef sizes, Versions versions, const std::string& what,
                                  const std::string& saver);
 
-/// Does what autograd does without hooks: keeps the tensor, and refuses to hand it out when it was
-/// changed in place since (with hooks installed, autograd itself no longer checks). Keeps no
-/// history, so an operator's output can be kept without a cycle.
+/// Does what autograd does without hooks: keeps the tensor, also where it gets other memory
+/// (SavedOriginal), and refuses to hand it out when it was changed in place since (with hooks
+/// installed, autograd itself no longer checks). Keeps no history, so an operator's output can be
+/// kept without a cycle.
 class KeepingHooks final : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const at::Tensor& tensor) override;
@@ -67,10 +70,14 @@ class KeepingHooks final : public torch::autograd::SavedVariableHooks {
   at::Tensor call_unpack_hook() override;
 
   [[nodiscard]] bool changed() const { return kept_._version() != version_; }
+  /// The tensor has other memory than when it was saved, and is handed out with it.
+  [[nodiscard]] bool replaced() const { return original_.replaced().defined(); }
+  [[nodiscard]] const at::Tensor& as_saved() const { return kept_; }
   /// The error of a change, for one who knows more than the node's name.
   [[noreturn]] void refuse(const std::string& what, const std::string& saver) const;
 
  private:
+  SavedOriginal original_;
   at::Tensor kept_;
   int64_t version_ = 0;
   const std::type_info* made_by_ = nullptr;  ///< is null for what autograd does not know

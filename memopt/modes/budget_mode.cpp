@@ -446,6 +446,8 @@ void BudgetMode::rehearse(GradientProbe& probe) {
     plan_and_measure(probe);
   } catch (const BackwardNotRepeatable&) {
     throw;  // the program hears of it once, and may go on
+  } catch (const c10::OutOfMemoryError&) {
+    throw;  // a plan that was tried needs more than there is, and everything is kept
   } catch (...) {
     failure_ = std::current_exception();
     throw;
@@ -466,6 +468,7 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
   if (repeated > kMostWithoutRounding) {
     throw BackwardNotRepeatable(not_repeatable_words(budget_, repeated));
   }
+  if (!probe.usable()) return;
   ErrorModel measured_apart = measured_error_model(*options_, error_of, limit);
   // Another backward of this pass was measured before.
   if (measured_error_) measured_apart.take_larger(errors_);

@@ -225,7 +225,7 @@ void PlannedMode::begin_forward() {
   try {
     if (verified()) before_pass();
   } catch (const std::exception& error) {
-    give_up(error.what());
+    give_up(words_of(error));
   }
   begin_pass();
   close.release();
@@ -329,7 +329,7 @@ void PlannedMode::end_forward() {
   try {
     execution()->end_forward();
   } catch (const std::exception& error) {
-    give_up(error.what());
+    give_up(words_of(error));
   }
 }
 
@@ -497,7 +497,7 @@ void PlannedMode::finish_pass() {
     learn_from_answers();
     learn_from_backwards();
   } catch (const std::exception& error) {
-    give_up(error.what());
+    give_up(words_of(error));
   }
 }
 
@@ -521,17 +521,17 @@ void PlannedMode::rehearse_before(const BackwardToCome& backward) {
     GradientProbe probe(rehearsal, backward.again, std::move(parameters), std::move(model));
     // The program's own backward says what is wrong when it is run.
     if (probe.failed()) return rehearsal.end();
-    if (!rehearsal.asked() || !probe.usable()) return;
-    rehearsing->tried = true;
-    rehearse(probe);
+    rehearsing->tried = rehearsing->tried || probe.usable();
+    // A backward of another pass was run once too: what that spent or changed must not go unseen.
+    if (probe.passes() > 0) rehearse(probe);
     if (doubt_ != nullptr) refuse_doubtful_step();
   } catch (const BackwardNotRepeatable& error) {
     rehearsal.end();
-    give_up(error.what());
+    give_up(words_of(error));
     throw;
   } catch (const std::exception& error) {
     rehearsal.end();
-    give_up(error.what());
+    give_up(words_of(error));
   }
 }
 

@@ -53,6 +53,7 @@ TreatmentPlan RoundingMode::plan_for(std::shared_ptr<const StepGraph> graph,
 /// A single one of several forward passes before one backward is rehearsed, and the others add as
 /// much error.
 void RoundingMode::rehearse(GradientProbe& probe) {
+  if (!probe.usable()) return;
   const MeasureError error_of = [&](const Storages& rounded) {
     return static_cast<double>(passes_together()) * probe.error_of(plan_that_rounds(rounded));
   };

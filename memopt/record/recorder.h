@@ -1,8 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/UndefinedTensorImpl.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <memory>
 #include <unordered_map>
@@ -10,12 +8,11 @@
 
 #include "memopt/accounting/allocation_source.h"
 #include "memopt/autograd/model_view.h"
+#include "memopt/autograd/saved_original.h"
 #include "memopt/record/operator_times.h"
 #include "memopt/record/step_graph.h"
 
 namespace noisemark::memopt {
-
-using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
 /// Watches when the last tensor of a storage goes: the variables of a forward function hold tensors
 /// longer than the operators that read them. What hooks keep for autograd are other tensors of the

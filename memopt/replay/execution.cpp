@@ -226,6 +226,14 @@ class PlanExecution::State {
     held_.settle_pending();
   }
 
+  /// Backward reads what it was given in the slot's place.
+  void pass_over(SlotId slot) {
+    const std::lock_guard lock(mutex_);
+    held_.settle_pending();
+    note_asked();
+    walk_.pass_over(slot);
+  }
+
   void verify(SlotId slot, const at::Tensor& kept) {
     const std::lock_guard lock(mutex_);
     if (slot == kNone || !treatment(slot).drops) return;
@@ -693,6 +701,7 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
   Hooks& operator=(const Hooks&) = delete;
 
   void call_pack_hook(const at::Tensor& tensor) override {
+    original_.note(tensor);
     const Packed packed = state_->pack(tensor);
     slot_ = packed.slot;
     if (!packed.drops) kept_.emplace().call_pack_hook(tensor);
@@ -700,13 +709,18 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
 
   at::Tensor call_unpack_hook() override {
     if (!kept_.has_value()) {
-      const at::Tensor tensor = state_->unpack(slot_);
+      at::Tensor tensor = original_.replaced();
+      if (tensor.defined()) {
+        state_->pass_over(slot_);
+      } else {
+        tensor = state_->unpack(slot_);
+      }
       return backward_runs_again() ? tensor.clone() : tensor;
     }
     state_->note_asked();
     if (slot_ != kNone && kept_->changed()) state_->refuse_changed_slot(slot_, *kept_);
     at::Tensor kept = kept_->call_unpack_hook();
-    if (purpose_ == Purpose::kVerify) state_->verify(slot_, kept);
+    if (purpose_ == Purpose::kVerify) state_->verify(slot_, kept_->as_saved());
     return kept;
   }
 
@@ -714,6 +728,7 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
   std::shared_ptr<State> state_;
   const Purpose purpose_;
   SlotId slot_ = kNone;
+  SavedOriginal original_;
   std::optional<KeepingHooks> kept_;
 };
 

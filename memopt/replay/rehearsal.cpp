@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -12,6 +13,7 @@
 #include <limits>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -72,7 +74,8 @@ class Rehearsal::State {
       asked_.insert(slot);
       if (slot != kNone && !slots_.empty()) rehearsed = slots_[static_cast<size_t>(slot)].get();
     }
-    return rehearsed == nullptr ? kept.call_unpack_hook() : rehearsed->call_unpack_hook();
+    return rehearsed == nullptr || kept.replaced() ? kept.call_unpack_hook()
+                                                   : rehearsed->call_unpack_hook();
   }
 
   [[nodiscard]] bool asked() const {
@@ -189,6 +192,11 @@ void Rehearsal::end_forward() {
 
 void Rehearsal::end() {
   state_->end();
+}
+
+std::string words_of(const std::exception& error) {
+  const auto* of_libtorch = dynamic_cast<const c10::Error*>(&error);
+  return of_libtorch == nullptr ? error.what() : of_libtorch->what_without_backtrace();
 }
 
 namespace {
@@ -341,27 +349,42 @@ GradientProbe::GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
     failed_ = true;
     return;
   }
-  if (!rehearsal_.asked()) return;
   const c10::NoGradGuard no_grad;
   for (const at::Tensor& gradient : exact_) {
     if (gradient.defined()) exact_squared_ += squared_norm(gradient);
   }
-  usable_ = std::isfinite(exact_squared_) && exact_squared_ > 0;
+  usable_ = rehearsal_.asked() && std::isfinite(exact_squared_) && exact_squared_ > 0;
   if (usable_) rehearsal_.note_measured();
 }
 
 double GradientProbe::error_of(const std::shared_ptr<const TreatmentPlan>& plan) {
   rehearsal_.rehearse(plan);
   refused_ = rehearsal_.refused();
-  const std::vector<at::Tensor> gradients = run();
+  const std::vector<at::Tensor> gradients = run_again();
   rehearsal_.rehearse(nullptr);
   const c10::NoGradGuard no_grad;
+  if (!std::isfinite(exact_squared_)) return 0;
   double difference = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
     difference += squared_distance(gradients[i], exact_[i]);
   }
+  if (difference == 0) return 0;
   const double error = std::sqrt(difference / exact_squared_);
   return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+}
+
+/// Throws where the first run spent what backward reads: the program's own would lack it too.
+std::vector<at::Tensor> GradientProbe::run_again() {
+  try {
+    return run();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw BackwardNotRepeatable(
+        "backward throws when it is run again to measure what rounding does to its gradient: " +
+        words_of(error) + ". Clear the gradients and take the step again: from now on everything " +
+        "is kept. A budget without an error runs backward once");
+  }
 }
 
 std::vector<at::Tensor> GradientProbe::run() {

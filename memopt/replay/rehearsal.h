@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "memopt/autograd/saved_tensor_scope.h"
@@ -17,8 +19,11 @@ struct SavedVariableHooks;
 
 namespace noisemark::memopt {
 
-/// A backward pass gave another gradient when it was run again. What it reads has changed with it,
-/// so the program must not take the gradient that it is about to get.
+/// Returns what an error says, without a trace of calls.
+[[nodiscard]] std::string words_of(const std::exception& error);
+
+/// A backward pass gave another gradient when it was run again, or threw. What it reads has changed
+/// with it, so the program must not take the gradient that it is about to get.
 class BackwardNotRepeatable : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -72,13 +77,14 @@ class GradientProbe {
   GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
                 std::vector<at::Tensor> parameters, std::vector<at::Tensor> model);
 
-  /// Returns false where there is nothing to compare with: the backward is of another forward pass,
+  /// Returns false where no plan can be measured: the backward is of another forward pass,
   /// the forward pass was not the recorded one, or the gradient is zero or not finite.
   [[nodiscard]] bool usable() const { return usable_; }
   /// The program's own backward threw.
   [[nodiscard]] bool failed() const { return failed_; }
   /// ‖g' - g‖ / ‖g‖, g the gradient of all parameters as one vector. Infinite where g' is not
-  /// finite. It is null where nothing is rounded, so only what differs each time is an error.
+  /// finite. It is null where nothing is rounded, so only what differs each time is an error. Where
+  /// the probe is not usable, `plan` is null. Throws BackwardNotRepeatable where backward throws.
   [[nodiscard]] double error_of(const std::shared_ptr<const TreatmentPlan>& plan);
   /// The tensors that codecs of the last plan did not take: they were exact.
   [[nodiscard]] const std::vector<Refusal>& refused() const { return refused_; }
@@ -87,6 +93,7 @@ class GradientProbe {
 
  private:
   [[nodiscard]] std::vector<at::Tensor> run();
+  [[nodiscard]] std::vector<at::Tensor> run_again();
 
   Rehearsal& rehearsal_;
   const BackwardAgain& again_;

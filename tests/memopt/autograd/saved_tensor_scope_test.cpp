@@ -1,4 +1,5 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
@@ -261,6 +262,27 @@ TEST(KeepingHooks, hand_out_the_tensor_as_often_as_backward_runs) {
   const at::Tensor once = x.grad().clone();
   z.backward();
   EXPECT_TRUE(x.grad().equal(once * 2));
+}
+
+TEST(KeepingHooks, hand_out_the_memory_that_set_data_gave_and_let_it_go_with_the_graph) {
+  KeepingSink sink;
+  const at::Tensor x = at::randn({4}).set_requires_grad(true);
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim(nullptr));
+  {
+    at::Tensor loss;
+    {
+      const SavedTensorScope scope(sink);
+      const at::Tensor h = x * 3;
+      loss = h.square().sum();  // it saves h, which goes before backward
+      const at::Tensor given = at::ones({4});
+      storage = c10::weak_intrusive_ptr<c10::StorageImpl>(given.storage().getWeakStorageImpl());
+      h.set_data(given);
+    }
+    loss.backward();
+  }
+  EXPECT_TRUE(x.grad().equal(at::full({4}, 6.0F)));
+  EXPECT_TRUE(storage.expired());
 }
 
 TEST(KeepingHooks, leave_no_cycle_behind) {

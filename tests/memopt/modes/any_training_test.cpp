@@ -520,6 +520,63 @@ TEST_P(AnyTraining, that_gives_parameters_other_memory_lets_go_of_the_old) {
   EXPECT_TRUE(twins.report().verified);
 }
 
+/// An activation of the model, which a step may give other memory at several times.
+using Activations = std::function<void(at::Tensor& before, at::Tensor& after, at::Tensor& result)>;
+
+/// `change` runs once all have been saved, and `h` goes before backward.
+at::Tensor loss_with_change(const Layers& layers, const Activations& change) {
+  at::Tensor h = at::linear(*layers.x, layers.weights[0]);
+  at::Tensor product = h * layers.shift;
+  at::Tensor curve = at::sigmoid(at::linear(product, layers.weights[1]));  // it saves its result
+  const at::Tensor gated = curve * at::silu(h);
+  const at::Tensor all = at::linear(at::gelu(gated), layers.weights[2]);
+  change(h, product, curve);
+  return all.square().mean();
+}
+
+/// Backward reads the memory that autograd would read: of what an operator was given the new, of
+/// its own result the old.
+TEST_P(AnyTraining, that_gives_activations_other_memory_once_they_are_saved_reads_that_of_none) {
+  for (const int from : {1, 6}) {
+    Twins twins(GetParam());
+    for (int step = 1; step <= 10; ++step) {
+      twins.step([&](Layers& layers, ModeRun& run) {
+        at::Tensor loss;
+        {
+          const SavedTensorScope scope(run.mode());
+          loss =
+              loss_with_change(layers, [&](at::Tensor& h, at::Tensor& product, at::Tensor& curve) {
+                if (step < from) return;
+                for (at::Tensor* one : {&h, &product, &curve}) one->set_data(one->data() * 0.5);
+              });
+        }
+        loss.backward();
+      });
+    }
+    EXPECT_EQ(twins.report().counters.mismatches, 0);
+  }
+}
+
+TEST_P(AnyTraining, that_exchanges_weights_for_backward_reads_those_of_none) {
+  for (const int from : {1, 6}) {
+    Twins twins(GetParam());
+    for (int step = 1; step <= 10; ++step) {
+      twins.step([&](Layers& layers, ModeRun& run) {
+        const at::Tensor loss = run.forward();
+        std::vector<at::Tensor> own;
+        for (const at::Tensor& weight : layers.weights) {
+          own.push_back(weight.data());
+          if (step >= from) weight.set_data(weight.data() * 0.9);
+        }
+        loss.backward();
+        for (size_t i = 0; i < own.size(); ++i) layers.weights[i].set_data(own[i]);
+      });
+    }
+    EXPECT_EQ(twins.report().recordings, 1);
+    EXPECT_GT(twins.report().followed_passes, 3);
+  }
+}
+
 TEST_P(AnyTraining, with_a_retained_graph_gives_the_same_gradients_again) {
   Twins twins(GetParam());
   for (int step = 0; step < 6; ++step) {
@@ -1215,6 +1272,73 @@ TEST(Rehearsals, of_a_backward_that_changes_what_it_reads_are_one_error_of_backw
   }
   EXPECT_EQ(refused, std::vector<int64_t>{4});
   EXPECT_NE(run.report().missing_reason.find("backward gives another"), std::string::npos);
+}
+
+/// Its backward frees what it holds, and cannot run twice.
+class OneShot : public torch::autograd::Function<OneShot> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->saved_data["left"] = at::ones({});
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    TORCH_CHECK(context->saved_data.erase("left") == 1, "this backward runs only once");
+    return {gradients[0]};
+  }
+};
+
+/// `backward(loss, other)` is one step's, with `other` made outside of the scope.
+template <typename Function, typename Backward>
+std::vector<int64_t> steps_refused(const std::string& words, Backward backward) {
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run("budget:saved=1GiB,error=0.02", make_layers(layers));
+  std::vector<int64_t> refused;
+  const auto take_step = [&](int64_t number) {
+    run.begin(number);
+    const at::Tensor other = Function::apply(layers->weights[0].square().mean());
+    at::Tensor loss;
+    {
+      const SavedTensorScope scope(run.mode());
+      loss = layers->forward();
+    }
+    backward(loss, other);
+    run.mode().end_step();
+    static_cast<void>(run.take_gradients());
+  };
+  for (int64_t number = 1; number <= 8; ++number) {
+    try {
+      take_step(number);
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+      refused.push_back(number);
+      run.mode().end_step();
+      static_cast<void>(run.take_gradients());
+    }
+  }
+  const std::string reason = run.report().missing_reason;
+  EXPECT_NE(reason.find(words), std::string::npos) << reason;
+  EXPECT_EQ(reason.find(".cpp"), std::string::npos) << "no trace of calls: " << reason;
+  return refused;
+}
+
+TEST(Rehearsals, of_a_backward_that_runs_only_once_are_one_error_of_backward) {
+  const auto together = [](const at::Tensor& loss, const at::Tensor& other) {
+    (loss + other).backward();
+  };
+  EXPECT_EQ(steps_refused<OneShot>("this backward runs only once", together),
+            std::vector<int64_t>{4});
+}
+
+/// A backward that reads nothing of the forward pass is run before it is known that it does not.
+TEST(Rehearsals, of_another_backward_that_cannot_be_repeated_are_one_error_of_it) {
+  const auto apart = [](const at::Tensor& loss, const at::Tensor& other) {
+    other.backward();
+    loss.backward();
+  };
+  EXPECT_EQ(steps_refused<OneShot>("this backward runs only once", apart), std::vector<int64_t>{4});
+  EXPECT_EQ(steps_refused<DoublingFactor>("backward gives another gradient", apart),
+            std::vector<int64_t>{4});
 }
 
 /// The last of an even number of runs gives what the first gave.
