@@ -11,22 +11,13 @@ namespace noisemark::memopt {
 
 struct SegmentScope::Link {
   const std::string name;
-  const std::shared_ptr<Link> outer;
-  bool ended = false;
+  std::shared_ptr<Link> outer;
 };
 
 namespace {
 
-/// The innermost scope, or one inside of it that has ended. The recorder is called by LibTorch,
-/// which passes nothing along.
+/// The recorder is called by LibTorch, which passes nothing along.
 thread_local std::shared_ptr<SegmentScope::Link> innermost_segment;
-
-SegmentScope::Link* innermost_segment_open() {
-  while (innermost_segment != nullptr && innermost_segment->ended) {
-    innermost_segment = innermost_segment->outer;
-  }
-  return innermost_segment.get();
-}
 
 }  // namespace
 
@@ -59,13 +50,16 @@ SegmentScope::~SegmentScope() {
     std::fputs("SegmentScope: a scope ended on another thread than it began on\n", stderr);
     std::terminate();
   }
-  link_->ended = true;
-  static_cast<void>(innermost_segment_open());  // lets go of it
+  // It leaves the chain also where an inner scope is open, or the chain would grow for ever.
+  for (auto* link = &innermost_segment; *link != nullptr; link = &(*link)->outer) {
+    if (*link != link_) continue;
+    *link = std::shared_ptr<Link>(link_->outer);
+    break;
+  }
 }
 
 const std::string* SegmentScope::current() {
-  const Link* innermost = innermost_segment_open();
-  return innermost == nullptr ? nullptr : &innermost->name;
+  return innermost_segment == nullptr ? nullptr : &innermost_segment->name;
 }
 
 }  // namespace noisemark::memopt

@@ -42,11 +42,7 @@ class ReplacedTensors {
         tensors_.try_emplace(tensor.unsafeGetTensorImpl(), std::move(replaced));
     if (!is_new) std::swap(entry->second, gone.emplace_back(std::move(replaced)));
     if (tensors_.size() < next_sweep_) return;
-    std::erase_if(tensors_, [&gone](auto& known) {
-      const bool goes = known.second.users() == 0;
-      if (goes) gone.push_back(std::move(known.second));
-      return goes;
-    });
+    take_unknown(gone);
     next_sweep_ = std::max(kFirstSweep, 2 * tensors_.size());
   }
 
@@ -58,16 +54,13 @@ class ReplacedTensors {
     return at::Tensor(saved.lock()).tensor_data();
   }
 
-  /// The last that noted it forgets it.
+  /// Others may know the tensor as weakly as `saved` does, and go without a word. So all go that
+  /// nobody knows any more.
   void forget(WeakTensor saved) {
-    const c10::TensorImpl* tensor = saved._unsafe_get_target();
     saved.reset();
-    std::optional<Replaced> gone;  // it goes after the lock
+    std::vector<Replaced> gone;  // they go after the lock
     const std::lock_guard lock(mutex_);
-    const auto entry = tensors_.find(tensor);
-    if (entry == tensors_.end() || entry->second.users() > 0) return;
-    gone = std::move(entry->second);
-    tensors_.erase(entry);
+    take_unknown(gone);
   }
 
  private:
@@ -84,6 +77,14 @@ class ReplacedTensors {
       return tensor.weak_use_count() - own;
     }
   };
+
+  void take_unknown(std::vector<Replaced>& gone) {
+    std::erase_if(tensors_, [&gone](auto& known) {
+      const bool goes = known.second.users() == 0;
+      if (goes) gone.push_back(std::move(known.second));
+      return goes;
+    });
+  }
 
   std::atomic<int64_t> calls_ = 0;
   mutable std::mutex mutex_;

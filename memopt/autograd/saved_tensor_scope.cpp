@@ -152,7 +152,8 @@ bool runs_library_alone(const torch::autograd::edge_list& roots) {
   bool alone = true;
   for_each_node(roots, [&alone](Node& node) {
     const auto* slices = dynamic_cast<const torch::autograd::CopySlices*>(&node);
-    alone = alone && is_of_library(node) && (slices == nullptr || is_of_library(*slices->fn)) &&
+    alone = alone && is_of_library(node) &&
+            (slices == nullptr || slices->fn == nullptr || is_of_library(*slices->fn)) &&
             node.pre_hooks().empty() && node.post_hooks().empty() &&
             node.tensor_pre_hooks().empty();
   });

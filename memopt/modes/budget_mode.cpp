@@ -102,7 +102,6 @@ void BudgetMode::attach(const ModelView& model) {
   passes_looked_at_ = 0;
   steps_ = followed_too_early_ = watched_from_ = most_before_passes_bytes_ = 0;
   step_mark_.reset();
-  forget_plan();
 }
 
 void BudgetMode::forget_plan() {

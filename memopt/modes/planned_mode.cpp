@@ -129,6 +129,7 @@ void PlannedMode::attach(const ModelView& model) {
   if (policy_.host != nullptr) policy_.host->reset();
   report_ = {};
   report_.missing_reason = kNothingRecorded;
+  forget_plan();
 }
 
 void PlannedMode::begin_step(int64_t step) {

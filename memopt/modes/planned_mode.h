@@ -198,6 +198,8 @@ class PlannedMode : public Mode {
   void must_be_exact(const std::vector<StorageId>& storages);
   /// They do not use these codecs for these tensors.
   void must_not_use(const std::vector<Refusal>& refused);
+  /// The number that begin_step() was given last.
+  [[nodiscard]] int64_t step() const { return step_; }
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }
   /// Forgets every plan and watches again.

@@ -8,8 +8,8 @@
 namespace noisemark::memopt {
 namespace {
 
-/// The search for what is to blame runs backward at most so often, once in a training. What it has
-/// not found out by then is not rounded.
+/// The search for what is to blame runs backward at most so often. What it has not found out by
+/// then is not rounded.
 constexpr int kMostPasses = 64;
 /// Storages that move the gradient by less than this share of the bound together are not looked at
 /// one by one.
@@ -23,7 +23,7 @@ constexpr double kMostSeen = 0.75;
 /// A search may have been lucky, so the next pass measures what is left. After so many searches
 /// nothing is rounded.
 constexpr int kMostSearches = 4;
-/// The plan is followed after so many passes without a backward that can be measured. Its gradient
+/// The plan is followed after so many steps without a backward that can be measured. Its gradient
 /// is not finite, as loss scaling has it at first, or it is called within the scope.
 constexpr int kMostUnrehearsed = 3;
 
@@ -53,11 +53,21 @@ TreatmentPlan RoundingMode::plan_for(std::shared_ptr<const StepGraph> graph,
 /// A single one of several forward passes before one backward is rehearsed, and the others add as
 /// much error.
 void RoundingMode::rehearse(GradientProbe& probe) {
-  if (!probe.usable()) return;
+  if (!probe.usable() || rounded_.empty()) return;
   const MeasureError error_of = [&](const Storages& rounded) {
     return static_cast<double>(passes_together()) * probe.error_of(plan_that_rounds(rounded));
   };
   if (std::exchange(measured_in_, passes()) != passes()) measured_ = true;
+  try {
+    measure(probe, error_of);
+  } catch (const BackwardNotRepeatable&) {
+    // Nothing of the program runs in this backward: the plan refused what it had to make again.
+    must_be_exact(rounded_);
+    rounded_.clear();
+  }
+}
+
+void RoundingMode::measure(GradientProbe& probe, const MeasureError& error_of) {
   const double error = error_of(rounded_);
   // A codec that takes a tensor in another pass would round what was exact in this one.
   must_not_use(probe.refused());
@@ -71,7 +81,8 @@ void RoundingMode::rehearse(GradientProbe& probe) {
 }
 
 bool RoundingMode::follows_unrehearsed(bool met_hooks) {
-  measured_ = met_hooks || ++unrehearsed_ >= kMostUnrehearsed;
+  if (std::exchange(unrehearsed_in_, step()) != step()) ++unrehearsed_;
+  measured_ = met_hooks || unrehearsed_ >= kMostUnrehearsed;
   return measured_;
 }
 

@@ -35,13 +35,15 @@ class RoundingMode final : public PlannedMode {
   void forget_rehearsal() override { measured_ = false; }
   void forget_plan() override {
     measured_ = false;
-    searches_ = unrehearsed_ = 0;
+    measured_in_ = searches_ = unrehearsed_ = unrehearsed_in_ = 0;
+    rounded_.clear();
   }
 
  private:
   using Storages = std::vector<StorageId>;
   using MeasureError = std::function<double(const Storages&)>;
 
+  void measure(GradientProbe& probe, const MeasureError& error_of);
   [[nodiscard]] std::shared_ptr<const TreatmentPlan> plan_that_rounds(const Storages& rounded);
   /// Returns those of `rounded_` that are not in `rounded`; both are sorted.
   [[nodiscard]] Storages others_than(const Storages& rounded) const;
@@ -52,8 +54,9 @@ class RoundingMode final : public PlannedMode {
   Storages rounded_;     ///< storages that the plan in force rounds, and no backward forbade
   bool measured_ = false;
   int64_t measured_in_ = 0;  ///< the number of the pass that was measured last
-  int searches_ = 0;
-  int unrehearsed_ = 0;  ///< passes of which no backward was rehearsed
+  int64_t searches_ = 0;
+  int64_t unrehearsed_ = 0;     ///< steps with a pass of which no backward was rehearsed
+  int64_t unrehearsed_in_ = 0;  ///< the number of the last of them
 };
 
 }  // namespace noisemark::memopt

@@ -1,6 +1,5 @@
 #include "memopt/record/recorder.h"
 
-#include <ATen/SequenceNumber.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
@@ -122,10 +121,7 @@ class StepRecorder::State {
     const auto slot = static_cast<SlotId>(graph_.slots.size());
     RecordedSlot recorded;
     recorded.form = form_of(tensor);
-    if (const auto& node = tensor.grad_fn()) {
-      recorded.node = typeid(*node);
-      recorded.made_in_pass = node->sequence_nr() >= began_at_;
-    }
+    if (tensor.grad_fn()) recorded.node = typeid(*tensor.grad_fn());
     recorded.at_save = read_memory();
     recorded.came_from = history_->read(tensor);
     recorded.nodes = history_->nodes().size();
@@ -562,8 +558,6 @@ class StepRecorder::State {
   /// The forward pass that this one lies in, which sees nothing of it; null: none.
   State* outer_ = nullptr;
   OpenFrame* outer_frame_ = nullptr;
-  const uint64_t began_at_ =
-      at::sequence_number::peek();    ///< the number of this thread's next node
   std::unique_ptr<HighMark> memory_;  ///< is null where it is not read
   int64_t high_bytes_ = 0;            ///< the most since the last reading, as far as it was looked
   OperatorTimes times_;

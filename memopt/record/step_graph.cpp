@@ -279,23 +279,6 @@ int64_t StepGraph::saved_bytes() const {
   return sum;
 }
 
-int64_t StepGraph::unseen_bytes() const {
-  if (partly_seen) return 0;  // another scope saw them
-  const auto made_in_pass = [this](SlotId slot) {
-    return slots[static_cast<size_t>(slot)].made_in_pass;
-  };
-  int64_t sum = 0;
-  for (const RecordedStorage& storage : storages) {
-    const bool unseen = std::any_of(storage.values.begin(), storage.values.end(), [&](ValueId id) {
-      const std::vector<SlotId>& saved = value(id).slots;
-      return value(id).origin == RecordedValue::Origin::kForeign &&
-             std::any_of(saved.begin(), saved.end(), made_in_pass);
-    });
-    if (storage.external && unseen) sum += storage.bytes;
-  }
-  return sum;
-}
-
 std::string StepGraph::words_for(ValueId value) const {
   const RecordedValue& recorded = values[static_cast<size_t>(value)];
   if (recorded.origin == RecordedValue::Origin::kModel) {

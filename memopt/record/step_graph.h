@@ -217,7 +217,6 @@ struct RecordedSlot {
   CallParts writes;     ///< those to its memory without autograd, until then
   bool exact = false;   ///< to round it could spoil a gradient (exact_storages.h)
   bool differentiated = false;  ///< backward asked for it while it was differentiated itself
-  bool made_in_pass = false;    ///< its node was made after the pass had begun
 };
 
 struct StepGraph {
@@ -246,9 +245,6 @@ struct StepGraph {
   [[nodiscard]] bool holds_saved(const RecordedStorage& storage) const;
   /// Bytes of the storages that slots hold, each once; the model's and the batch's left out.
   [[nodiscard]] int64_t saved_bytes() const;
-  /// Returns the bytes of saved storages that were made in the pass by operators which nobody saw.
-  /// They are not among saved_bytes().
-  [[nodiscard]] int64_t unseen_bytes() const;
   /// Names a value in messages: "the result of aten::silu".
   [[nodiscard]] std::string words_for(ValueId value) const;
   /// "aten::mul", the operator that saved the slot; "an operator" where it was not seen.

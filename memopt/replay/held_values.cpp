@@ -126,7 +126,7 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
     pending_.push_back(id);
     return false;
   }
-  if (awaits_partner_) undecided_[id] = tensor;
+  if (awaits_partner_ == bringer_of(id)) undecided_[id] = tensor;
   return true;
 }
 
@@ -185,6 +185,7 @@ void HeldValues::look_at_logits(SlotId slot, const at::Tensor& saved) {
 /// A query that was rounded before its key was known has waited for this as it was saved.
 void HeldValues::settle_logits(ValueId id, bool within) {
   if (!within) refuse_rounding(id);
+  if (awaits_partner_ == bringer_of(id)) awaits_partner_ = kNone;  // both are in one memory
   const auto waiting = undecided_.find(bringer_of(id));
   if (waiting == undecided_.end()) return;
   Held& held = held_[static_cast<size_t>(waiting->first)];
@@ -199,7 +200,7 @@ void HeldValues::settle_logits(ValueId id, bool within) {
 /// Returns whether the encoding rounds any of the memory's saved values too far (Look).
 bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held) {
   at::Tensor decoded;
-  awaits_partner_ = false;
+  awaits_partner_ = kNone;
   for (const ValueId other :
        graph_.storages[static_cast<size_t>(graph_.value(id).storage)].values) {
     for (const SlotId slot : graph_.value(other).slots) {
@@ -264,7 +265,7 @@ bool HeldValues::rounds_within_logits(const RecordedOperator& attention, ValueId
       id == logits_key(attention) ? logits_query(attention) : logits_key(attention);
   const std::optional<LargestRow> other = known_row(attention, other_id);
   if (!other) {
-    awaits_partner_ = true;
+    awaits_partner_ = bringer_of(id);
     return true;
   }
   const int64_t width = graph_.value(id).sizes.back();

@@ -155,7 +155,7 @@ class HeldValues {
   std::map<ValueId, LargestRow> largest_rows_;  ///< row of each query or key that was looked at
   /// Queries and keys that are encoded, as they were saved: their partners are not known yet.
   std::map<ValueId, at::Tensor> undecided_;
-  bool awaits_partner_ = false;  ///< the last that was looked at is one
+  ValueId awaits_partner_ = kNone;  ///< the last that was looked at, where it is one
   std::vector<Refusal> refused_;
   std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order
   std::vector<AwaitedAnswer> unheard_;  ///< answers for values let go before

@@ -339,7 +339,8 @@ GradientProbe::GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
       again_(again),
       parameters_(std::move(parameters)),
       model_(std::move(model)) {
-  if (!rehearsal_.complete()) return;
+  // A backward that is asked for no gradient accumulates those of all leaves.
+  if (parameters_.empty() || !rehearsal_.complete()) return;
   rehearsal_.rehearse(nullptr);
   try {
     exact_ = run();

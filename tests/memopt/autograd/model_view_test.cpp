@@ -144,6 +144,14 @@ TEST(SegmentScopes, may_end_in_any_order) {
   EXPECT_EQ(SegmentScope::current(), nullptr);
 }
 
+/// A chain of so many scopes could not end without overflowing the stack.
+TEST(SegmentScopes, that_overlap_are_no_chain) {
+  std::unique_ptr<SegmentScope> scope;
+  for (int i = 0; i < 1'000'000; ++i) scope = std::make_unique<SegmentScope>("block");
+  scope.reset();
+  EXPECT_EQ(SegmentScope::current(), nullptr);
+}
+
 TEST(SegmentScopesDeathTest, end_the_program_where_they_end_on_another_thread) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_DEATH(

@@ -11,8 +11,9 @@
 namespace example {
 namespace {
 
-/// The last of them follows a plan. A model learns in more.
-constexpr int64_t kSteps = 5;
+/// The last of them follows a plan, also where a mode that rounds takes four passes to find what it
+/// must leave. A model learns in more.
+constexpr int64_t kSteps = 9;
 
 Outcome trained(const TaskEntry& task, const std::string& mode) {
   TrainingOptions options;

@@ -845,8 +845,43 @@ TEST(Rounding, of_what_moves_the_gradient_of_a_step_beyond_the_bound_is_left) {
     const auto make = [&loss] { return two_layers(loss); };
     for (const auto& [mode, bound] : {std::pair{"dpr8", 0.125}, {"q4", 0.3}, {"echo+q4", 0.3}}) {
       EXPECT_LT(largest_error(mode, make), 2 * bound) << mode;
+      ModeRun run(mode, make);
+      for (int64_t step = 1; step <= 12; ++step) static_cast<void>(run.step(step));
+      EXPECT_GT(run.report().followed_passes, 0) << mode;
     }
   }
+}
+
+/// A mode that a second model is attached to measures that one too.
+TEST(Rounding, of_what_moves_the_gradient_is_measured_for_each_model) {
+  const auto easy = [](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+    return at::linear(at::silu(at::linear(x, v)), w).square().mean();
+  };
+  const auto nearly_cancels = [&](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+    const auto net = [&](const at::Tensor& in) {
+      return at::linear(at::gelu(at::linear(in, v)), w);
+    };
+    return ((net(x) - net(x + 0.01 * x.roll(1))) / 0.01).square().mean();
+  };
+  const auto mode = make_mode("q4");
+  int64_t measured = 0;
+  for (const Loss& loss : {Loss(easy), Loss(nearly_cancels)}) {
+    at::manual_seed(31);
+    const TestModel model = two_layers(loss);
+    mode->attach(model.view);
+    for (int64_t step = 1; step <= 12; ++step) {
+      mode->begin_step(step);
+      at::Tensor value;
+      {
+        const SavedTensorScope scope(*mode);
+        value = model.loss();
+      }
+      value.backward();
+      mode->end_step();
+    }
+    measured = report_of(*mode).plan.unrounded_bytes;
+  }
+  EXPECT_GT(measured, 0) << "the second model's is not left";
 }
 
 /// Its hook runs as often as without a mode, and the rules of single operators are all.

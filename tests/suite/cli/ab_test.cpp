@@ -181,8 +181,8 @@ TEST(AbCommand, of_a_program_with_itself_writes_what_can_be_judged_again) {
     EXPECT_EQ(row.base, row.candidate) << row.metric;
     EXPECT_EQ(row.base_digest, row.candidate_digest) << row.metric;
   }
-  for (const char* figure :
-       {"peak_bytes", "saved_bytes", "flop_per_image", "loss trace", "Bytes by owner that are"}) {
+  for (const char* figure : {"peak_bytes", "saved_bytes", "flop_per_image", "loss trace",
+                             "Equal bytes by owner are not shown"}) {
     EXPECT_NE(done.out.find(figure), std::string::npos) << figure;
   }
   const test::Finished again = noisemark({"ab", "--from", out});
