@@ -15,8 +15,8 @@
 // The cost of training in the scope of mode "none", which asks for every saved tensor and is told
 // to keep it: a training step of a small network with the scope and without it, in turns, because a
 // machine's speed drifts by more than the difference. The smaller the images, the more of the
-// step is the asking. The same of the watch of calls that every planned mode keeps in a forward
-// pass. `overhead` is the median over rounds of the ratio of the two times, less 1.
+// step is the asking. Every planned mode watches calls in a forward pass, and that watch is timed
+// in the same way. `overhead` is the median over rounds of the ratio of the two times, less 1.
 //
 // That watch also notes which memory is written without history: the last benchmark times one such
 // write of a few elements, watched and not.
