@@ -123,6 +123,10 @@ const CallParts& CallWatch::call_of(uint64_t sequence) const {
   return sequence >= first_sequence_ && index < calls_.size() ? calls_[index] : not_seen;
 }
 
+const CallParts& CallWatch::call_that_saves() const {
+  return call_of(at::sequence_number::peek() - 1);
+}
+
 std::unique_ptr<at::ObserverContext> CallWatch::on_begin(const at::RecordFunction& function) {
   if (below_autograd()) return nullptr;
   for (CallWatch* watch = innermost_; watch != nullptr; watch = watch->outer_) {

@@ -43,6 +43,8 @@ class CallWatch {
   void stop();
   /// Equal for equal calls, in this process; empty: the call that made the node was not seen.
   [[nodiscard]] const CallParts& call_of(uint64_t sequence) const;
+  /// The call that made the last node: that of the operator which saves a tensor now.
+  [[nodiscard]] const CallParts& call_that_saves() const;
   /// The calls in this pass that wrote the memory without autograd, as far as they are over; empty:
   /// none did.
   [[nodiscard]] const CallParts& writes_to(const at::Tensor& tensor) const;
@@ -108,6 +110,7 @@ class HistoryReader {
   /// The place that the tensor came from. Nodes that were not met before are appended to nodes().
   [[nodiscard]] RecordedEdge read(const at::Tensor& tensor);
   /// Returns the same of CallWatch.
+  [[nodiscard]] const CallParts& call_that_saves() const { return calls_.call_that_saves(); }
   [[nodiscard]] const CallParts& writes_to(const at::Tensor& tensor) const {
     return calls_.writes_to(tensor);
   }

@@ -127,6 +127,7 @@ class StepRecorder::State {
     recorded.nodes = history_->nodes().size();
     recorded.version = tensor._version();
     recorded.writes = history_->writes_to(tensor);
+    recorded.call = history_->call_that_saves();
     graph_.slots.push_back(recorded);
     // An operator's result is saved before the operator has ended, when its value is not known yet.
     pinned_.emplace_back(tensor.getIntrusivePtr());

@@ -46,7 +46,8 @@ bool same_constants(const RecordedOperator& a, const RecordedOperator& b) {
 
 bool same_slot(const RecordedSlot& a, const RecordedSlot& b) {
   return a.value == b.value && a.form == b.form && a.saved_by == b.saved_by && a.node == b.node &&
-         a.came_from == b.came_from && a.nodes == b.nodes && a.writes.size() == b.writes.size();
+         a.came_from == b.came_from && a.nodes == b.nodes && a.writes.size() == b.writes.size() &&
+         a.call.size() == b.call.size();
 }
 
 bool same_wiring(const RecordedNode& a, const RecordedNode& b) {
@@ -367,6 +368,7 @@ bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
   for (size_t s = 0; s < first.slots.size(); ++s) {
     if (first.slots[s].version != second.slots[s].version) first.slots[s].version = kNone;
     mark_what_varies(first.slots[s].writes, second.slots[s].writes);
+    mark_what_varies(first.slots[s].call, second.slots[s].call);
   }
   keep_what_varying_writes_make(first, second);
   for (size_t i = 0; i < first.operators.size(); ++i) {

@@ -215,6 +215,7 @@ struct RecordedSlot {
   size_t nodes = 0;     ///< number of StepGraph::nodes known when it was saved
   int64_t version = 0;  ///< its memory's version when saved; kNone: not the same in every pass
   CallParts writes;     ///< those to its memory without autograd, until then
+  CallParts call;       ///< the call of the operator that saved it; empty: not seen
   bool exact = false;   ///< to round it could spoil a gradient (exact_storages.h)
   bool differentiated = false;  ///< backward asked for it while it was differentiated itself
 };

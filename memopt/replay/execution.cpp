@@ -71,6 +71,10 @@ bool PathMatch::fits(const at::Tensor& tensor, SlotId slot) {
   return looks_the_same(tensor, recorded) && was_made_the_same(tensor, recorded);
 }
 
+bool PathMatch::is_saved_by_the_same(SlotId slot) const {
+  return are_the_recorded(history_.call_that_saves(), graph_.slots[static_cast<size_t>(slot)].call);
+}
+
 bool PathMatch::looks_the_same(const at::Tensor& tensor, const RecordedSlot& recorded) const {
   const RecordedValue& value = graph_.values[static_cast<size_t>(recorded.value)];
   const auto& node = tensor.grad_fn();
@@ -447,7 +451,13 @@ class PlanExecution::State {
   [[nodiscard]] bool fits_slot(SlotId slot, const at::Tensor& tensor) {
     if (static_cast<size_t>(slot) >= plan_->slots.size()) return false;
     const ValueId value = graph_.slots[static_cast<size_t>(slot)].value;
-    return (!path_.has_value() || path_->fits(tensor, slot)) && held_.fits_memory(value, tensor);
+    if (path_.has_value() && !path_->fits(tensor, slot)) return false;
+    if (path_.has_value() && rounds(slot) && !path_->is_saved_by_the_same(slot)) return false;
+    return held_.fits_memory(value, tensor);
+  }
+
+  [[nodiscard]] bool rounds(SlotId slot) const {
+    return treatment(slot).drops && value(treatment(slot).value).rounded;
   }
 
   /// Facts that autograd does not know of an operator, such as the summand of an addition, may have

@@ -59,6 +59,9 @@ class PathMatch {
   /// Returns whether the tensor is the one that was recorded in this slot. Ask for every slot in
   /// order, until the answer is no.
   [[nodiscard]] bool fits(const at::Tensor& tensor, SlotId slot);
+  /// Returns whether the operator that saves it now is called as the recorded one was. No
+  /// tensor shows that before the operator has a result. What is rounded serves that call alone.
+  [[nodiscard]] bool is_saved_by_the_same(SlotId slot) const;
   /// The memory stands for what the slot saved: to write that without autograd counts as done.
   void stands_for(const at::Tensor& memory, SlotId slot) {
     history_.stands_for(memory, graph_.slots[static_cast<size_t>(slot)].writes);

@@ -483,5 +483,13 @@ TEST(Mended, a_slot_whose_memory_is_still_there_lets_go_of_what_waited_for_it) {
   EXPECT_EQ(finding_of(program), "");
 }
 
+/// Every second pass ends after its first half. One pass saves first for a power what the other
+/// saves first for amax, whose backward compares it with the largest.
+TEST(Mended, what_is_rounded_for_one_operator_is_not_given_to_another) {
+  for (const char* mode : {"echo+attn+dpr16", "dpr8", "q4"}) {
+    EXPECT_EQ(finding_of_seed(942923, mode), "") << mode;
+  }
+}
+
 }  // namespace
 }  // namespace noisemark::memopt::programs
