@@ -491,5 +491,10 @@ TEST(Mended, what_is_rounded_for_one_operator_is_not_given_to_another) {
   }
 }
 
+/// The norm reads a constant, so that its weight's gradient is zero or the last bits of a mean.
+TEST(Mended, a_gradient_that_is_zero_by_chance_is_not_compared) {
+  EXPECT_EQ(finding_of(generate(944686)), "");
+}
+
 }  // namespace
 }  // namespace noisemark::memopt::programs

@@ -104,6 +104,16 @@ Round to_steps(int steps, uint64_t seed) {
   };
 }
 
+/// Moves each value by up to half of the last of so many bits of mantissa, each by another part:
+/// values that are equal do not stay so.
+Round to_nearby(int bits, uint64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  return [bits, generator](const at::Tensor& x) {
+    const at::Tensor draws = at::rand(x.sizes(), generator, x.options().requires_grad(false));
+    return x + x * (draws - 0.5) * std::ldexp(1, -bits);
+  };
+}
+
 /// Blocks of a mode that are rounded up, and masks of a few elements, are no waste.
 constexpr int64_t kSlackBytes = 2048;
 /// A plan may hold so much more at its peak than keeping everything, and at most a quarter
@@ -147,6 +157,7 @@ struct Rounding {
   int mantissa_bits = 0;
   int steps = 0;  ///< steps into which the range is divided; 0: `mantissa_bits` are kept
   double bound = 0;
+  bool at_random = false;  ///< a value that has no more bits is moved too
 };
 
 /// Four times the bound for benchmarks (reports/seeds/README.md), which is twice what a codec may
@@ -182,7 +193,11 @@ Rounding rounding_of(const ModeWord& part) {
 /// The same rounding by places in turn.
 std::vector<Round> rounds_of(const Rounding& rounding) {
   std::vector<Round> rounds;
-  if (rounding.steps > 0) {
+  if (rounding.at_random) {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      rounds.push_back(to_nearby(rounding.mantissa_bits, seed));
+    }
+  } else if (rounding.steps > 0) {
     for (uint64_t seed = 1; seed <= 4; ++seed) rounds.push_back(to_steps(rounding.steps, seed));
   } else {
     for (const double scale : {1.0, 1.19, 1.41, 1.68}) {
@@ -262,7 +277,7 @@ constexpr double kTellsLittle = 0.5;
 /// Keeps float32 but for three bits. Where this leaves less than half of a gradient, nothing but
 /// errors of float32 is in it: the loss is invariant to the parameter, as the imaginary part of a
 /// real transform to a bias.
-constexpr Rounding kNearlyFloat{.mantissa_bits = 20};
+constexpr Rounding kNearlyFloat{.mantissa_bits = 20, .at_random = true};
 /// A mode leaves at least so much of a gradient: 0.69 under "q2" in 60 random programs, and nothing
 /// where it is lost.
 constexpr double kLeastPartKept = 0.25;
@@ -292,7 +307,8 @@ std::optional<double> too_little_kept(const Trace& none, const Trace& got) {
 }
 
 /// The largest relative error, by step, that the oracle's own rounding leaves; infinite where one
-/// is not a number, as where a comparison finds nothing equal any more.
+/// is not a number, as where a comparison finds nothing equal any more, or where the gradient is
+/// zero without it.
 using OwnErrors = std::vector<double>;
 
 /// Returns the parameter whose gradient is zero in all rounded steps, and never so under "none".
@@ -666,7 +682,7 @@ class Judgement {
       if (!error.empty()) throw std::logic_error("oracle: its own rounding: " + error);
       for (size_t step = 0; step < rounded.steps.size(); ++step) {
         const auto error = gradient_error(none_.steps[step], rounded.steps[step]);
-        if (!error || error->size == 0 || !std::isfinite(error->size)) continue;
+        if (!error || error->difference == 0 || !std::isfinite(error->size)) continue;
         const double relative = error->relative();
         largest[step] = std::isfinite(relative) ? std::max(largest[step], relative)
                                                 : std::numeric_limits<double>::infinity();
