@@ -63,18 +63,30 @@ class Page {
     return whole == 0 ? "" : format_percent(static_cast<double>(part) / static_cast<double>(whole));
   }
 
+  /// Says what is asked of the profiler, and what it means where it costs more.
+  static std::string asked(const ProfilerCost& cost) {
+    constexpr double kMostRatio = 1.10;
+    return cost.ratio > kMostRatio
+               ? fmt::format(
+                     ", more than the {:.2f} that is asked of the profiler: small operators "
+                     "look slower than they are",
+                     kMostRatio)
+               : fmt::format(" (at most {:.2f} is asked of the profiler)", kMostRatio);
+  }
+
   [[nodiscard]] std::string headline() const {
     const ProfilerCost& cost = profile_.cost;
     const std::string limit = limit_words(profile_);
     std::string text = limit.empty() ? "" : fmt::format("**What limits it:** {}.\n\n", limit);
     text += fmt::format(
         "A median step takes {} without the profiler and {} with it. In {} of steps in turns the "
-        "median ratio is **{:.3f}**. The profile is of {} of batch {} under mode `{}`, baseline "
+        "median ratio is **{:.3f}**{}. The profile is of {} of batch {} under mode `{}`, baseline "
         "`{}` and {} on {} with {}{}{}.\n",
         format_seconds(cost.plain_s), format_seconds(cost.profiled_s),
-        format_counted(cost.pairs, "pair"), cost.ratio, format_counted(profile_.steps, "step"),
-        format_count(profile_.batch), profile_.mode, profile_.baseline, profile_.precision,
-        profile_.device, format_counted(profile_.threads, "thread"),
+        format_counted(cost.pairs, "pair"), cost.ratio, asked(cost),
+        format_counted(profile_.steps, "step"), format_count(profile_.batch), profile_.mode,
+        profile_.baseline, profile_.precision, profile_.device,
+        format_counted(profile_.threads, "thread"),
         profile_.shapes ? ", with the shapes of inputs" : "",
         profile_.custom ? "; the definition was changed" : "");
     text += fmt::format(

@@ -236,6 +236,19 @@ TEST(ProfilePage, shows_the_memory_of_a_step_or_why_there_is_no_plot) {
             std::string::npos);
 }
 
+TEST(ProfilePage, says_what_is_asked_of_the_profilers_cost_and_what_more_of_it_means) {
+  Profile profile = tables(step());
+  profile.steps = 1;
+  const auto says = [&](double ratio, const char* words) {
+    profile.cost = {5, 0.1, 0.1 * ratio, ratio};
+    return profile_markdown(profile).find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(says(1.1, "is **1.100** (at most 1.10 is asked of the profiler). The profile"));
+  EXPECT_TRUE(says(1.142,
+                   "is **1.142**, more than the 1.10 that is asked of the profiler: small "
+                   "operators look slower than they are. The profile"));
+}
+
 TEST(ProfilePage, shows_the_roofline_above_its_table) {
   Profile profile = tables(step());
   profile.steps = 1;
