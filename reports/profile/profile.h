@@ -143,12 +143,15 @@ struct MemoryTimeline {
   std::vector<ProfiledMoment> moments;
 };
 
+/// More instants than so many make a page slow and no plainer.
+inline constexpr size_t kMostInstants = 3000;
+
 /// Instants of the last recorded step, at most `most` (at least 2): of those that a plot draws at
 /// one place, and of neighbours where there are too many, the highest stays. It is empty without
 /// counters. A pure function.
 [[nodiscard]] MemoryTimeline memory_timeline(const Recording& recording,
                                              const std::vector<MemoryCounter>& counters,
-                                             size_t most = 3000);
+                                             size_t most = kMostInstants);
 
 /// The part of a result's section that the plot of memory by owner is drawn from.
 [[nodiscard]] MemorySection section_of(const MemoryTimeline& timeline);
