@@ -203,7 +203,9 @@ class Parts {
     }
     double rest_s = step_s;
     for (const StepPart& one : parts) rest_s -= one.time_s;
-    parts.push_back({"communication", 0, 0, 0, 0, "the profiled process trains alone"});
+    parts.push_back(
+        {"communication", 0, 0, 0, 0,
+         "the profiled process trains alone; the report of a run by ranks says what it took"});
     parts.push_back({"rest", std::max(0.0, rest_s), 0, 0, 0, "the model knows of none"});
     return parts;
   }
