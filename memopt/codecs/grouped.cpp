@@ -3,8 +3,6 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 
-#include <limits>
-
 #include "memopt/codecs/arithmetic/jobs.h"
 #include "memopt/codecs/encoding.h"
 #include "memopt/device/repeated_work.h"
@@ -15,15 +13,16 @@ namespace {
 using codecs::GroupJob;
 using codecs::RoundingKey;
 
-uint32_t key_word(const char* what, int64_t value) {
-  TORCH_CHECK(value >= 0 && value <= std::numeric_limits<uint32_t>::max(), "rounding key: ", what,
-              " must fit 32 bits, but got ", value);
-  return static_cast<uint32_t>(value);
+/// Folds 64 bits into 32: a program may count steps in tokens, or backwards.
+uint32_t key_word(int64_t value) {
+  const auto bits = static_cast<uint64_t>(value);
+  constexpr uint32_t kOdd = 0x9e3779b9;  // it spreads the upper half over all bits
+  return static_cast<uint32_t>(bits) ^ (static_cast<uint32_t>(bits >> 32) * kOdd);
 }
 
 RoundingKey rounding_key(const EncodeKey& key) {
   return {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32),
-          key_word("step", key.step), key_word("storage", key.storage)};
+          key_word(key.step), key_word(key.storage)};
 }
 
 class GroupedCodec final : public Codec {

@@ -301,7 +301,10 @@ at::Tensor range_of(const at::Tensor& x, int64_t dimension, int64_t elements, in
   if (x.numel() <= elements) return x;
   const int64_t units = x.size(dimension) / unit;
   const int64_t count = std::clamp<int64_t>(elements * units / x.numel(), 1, units);
-  return x.narrow(dimension, turn * count % (units - count + 1) * unit, count * unit);
+  const auto places = static_cast<uint64_t>(units - count + 1);
+  // A turn may be of any size and sign: as unsigned it wraps.
+  const uint64_t place = static_cast<uint64_t>(turn) * static_cast<uint64_t>(count) % places;
+  return x.narrow(dimension, static_cast<int64_t>(place) * unit, count * unit);
 }
 
 }  // namespace

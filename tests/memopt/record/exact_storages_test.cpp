@@ -901,6 +901,39 @@ TEST(Rounding, of_a_model_with_a_hook_is_not_measured) {
   EXPECT_GT(run.report().plan.encoded_from_bytes, 0);
 }
 
+/// The relative distance of a step's gradient from that of "none".
+double error_in_step(ModeRun& none, ModeRun& run, int64_t number) {
+  const std::vector<at::Tensor> exact = none.step(number);
+  const std::vector<at::Tensor> rounded = run.step(number);
+  double difference = 0;
+  double size = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    difference += (rounded[i] - exact[i]).square().sum().item<double>();
+    size += exact[i].square().sum().item<double>();
+  }
+  return std::sqrt(difference / size);
+}
+
+/// A program may count its steps in tokens, or backwards.
+TEST(Rounding, follows_a_plan_in_steps_of_any_number) {
+  const auto make = [] {
+    return two_layers([](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+      return at::linear(at::silu(at::linear(x.repeat({4, 1}), v)), w).square().mean();
+    });
+  };
+  for (const int64_t first : {int64_t{0xfffffffa}, int64_t{-6}, int64_t{1} << 61}) {
+    for (const char* mode : {"q4", "dpr8", "budget:saved=150KiB,error=0.1"}) {
+      ModeRun none("none", make);
+      ModeRun run(mode, make);
+      for (int64_t step = 0; step < 12; ++step) {
+        EXPECT_LT(error_in_step(none, run, first + step), 0.3) << mode << ' ' << first + step;
+      }
+      EXPECT_EQ(run.report().missing_reason, "") << mode << ' ' << first;
+      EXPECT_GT(run.report().followed_passes, 6) << mode << ' ' << first;
+    }
+  }
+}
+
 TEST(Rounding, of_float64_is_refused_by_name_and_changes_no_bit) {
   const auto make = [] {
     TestModel model;
