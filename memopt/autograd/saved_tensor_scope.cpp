@@ -166,7 +166,7 @@ void tell_backward_watcher(const torch::autograd::edge_list& roots, const Backwa
   const std::shared_ptr<BackwardWatcher> watcher = current_watcher.lock();
   if (watcher == nullptr) return;
   const TellingScope scope;
-  watcher->before_backward({again, runs_library_alone(roots)});
+  watcher->before_backward({again, [&roots] { return runs_library_alone(roots); }});
 }
 
 /// While alive, tensors of the graph that retain their gradients get none.

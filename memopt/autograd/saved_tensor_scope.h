@@ -25,9 +25,9 @@ using BackwardAgain = std::function<std::vector<at::Tensor>(const std::vector<at
 /// A backward pass that is about to begin.
 struct BackwardToCome {
   const BackwardAgain& again;
-  /// Nothing of the program runs in it, such as a hook or the backward of a function of its own,
-  /// which might keep count.
-  bool is_of_library = false;
+  /// Returns whether nothing of the program runs in it, such as a hook or the backward of a
+  /// function of its own, which might keep count. Walks the graph.
+  const std::function<bool()> is_of_library;
 };
 
 /// Is told of a backward pass before it begins.

@@ -507,7 +507,7 @@ void PlannedMode::finish_pass() {
 void PlannedMode::rehearse_before(const BackwardToCome& backward) {
   auto* rehearsing = std::get_if<Rehearsing>(&phase_);
   if (rehearsing == nullptr || rehearsing->pass == nullptr) return;
-  if (!backward.is_of_library && !rehearses_hooks()) {
+  if (!rehearses_hooks() && !backward.is_of_library()) {
     rehearsing->met_hooks = true;
     return;
   }

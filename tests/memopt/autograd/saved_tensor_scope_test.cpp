@@ -355,6 +355,31 @@ TEST_F(BackwardWatch, ends_with_the_watcher) {
   EXPECT_TRUE(x_.grad().defined());
 }
 
+/// Asks what runs in a pass after it has put a hook of its own on one of its tensors.
+class Asker final : public BackwardWatcher {
+ public:
+  explicit Asker(at::Tensor leaf) : leaf_(std::move(leaf)) {}
+  void before_backward(const BackwardToCome& backward) override {
+    before = backward.is_of_library();
+    leaf_.register_hook([](const at::Tensor& gradient) { return gradient; });
+    after = backward.is_of_library();
+  }
+
+  bool before = false;
+  bool after = true;
+
+ private:
+  at::Tensor leaf_;
+};
+
+TEST_F(BackwardWatch, walks_the_graph_when_it_is_asked_what_runs_in_it) {
+  const auto asker = std::make_shared<Asker>(x_);
+  watch_backward(asker);
+  loss().backward();
+  EXPECT_TRUE(asker->before);
+  EXPECT_FALSE(asker->after);
+}
+
 TEST_F(BackwardWatch, leaves_out_passes_that_are_differentiated_and_those_of_other_threads) {
   const auto repeater = std::make_shared<Repeater>(std::vector{x_}, 1);
   watch_backward(repeater);
