@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 namespace noisemark::memopt {
@@ -27,16 +26,6 @@ constexpr int kMostSearches = 4;
 /// is not finite, as loss scaling has it at first, or it is called within the scope.
 constexpr int kMostUnrehearsed = 3;
 
-std::vector<StorageId> storages_rounded_by(const TreatmentPlan& plan) {
-  std::set<StorageId> storages;
-  for (size_t id = 0; id < plan.values.size(); ++id) {
-    const ValueTreatment& value = plan.values[id];
-    const bool is_encoded = value.source == Source::kEncoded || value.source == Source::kSliced;
-    if (value.rounded && is_encoded) storages.insert(plan.graph->values[id].storage);
-  }
-  return {storages.begin(), storages.end()};
-}
-
 }  // namespace
 
 RoundingMode::RoundingMode(std::string name, Policy policy, double bound)
@@ -46,8 +35,29 @@ TreatmentPlan RoundingMode::plan_for(std::shared_ptr<const StepGraph> graph,
                                      const Overrides& overrides, bool verified) {
   TreatmentPlan plan = PlannedMode::plan_for(std::move(graph), overrides, verified);
   overrides_ = overrides;
-  rounded_ = storages_rounded_by(plan);
+  roundings_ = roundings_of(plan);
+  rounded_.clear();
+  for (const auto& [storage, form] : roundings_) {
+    if (rounded_.empty() || rounded_.back() != storage) rounded_.push_back(storage);
+  }
   return plan;
+}
+
+RoundingMode::Roundings RoundingMode::roundings_of(const TreatmentPlan& plan) {
+  Roundings roundings;
+  for (size_t id = 0; id < plan.values.size(); ++id) {
+    const ValueTreatment& value = plan.values[id];
+    const bool is_encoded = value.source == Source::kEncoded || value.source == Source::kSliced;
+    if (!value.rounded || !is_encoded) continue;
+    roundings.emplace(plan.graph->values[id].storage,
+                      value.codec == nullptr ? std::string() : value.codec->form());
+  }
+  return roundings;
+}
+
+bool RoundingMode::wants_rehearsal() const {
+  return !rounded_.empty() &&
+         !std::includes(measured_.begin(), measured_.end(), roundings_.begin(), roundings_.end());
 }
 
 /// A single one of several forward passes before one backward is rehearsed, and the others add as
@@ -57,7 +67,7 @@ void RoundingMode::rehearse(GradientProbe& probe) {
   const MeasureError error_of = [&](const Storages& rounded) {
     return static_cast<double>(passes_together()) * probe.error_of(plan_that_rounds(rounded));
   };
-  if (std::exchange(measured_in_, passes()) != passes()) measured_ = true;
+  if (std::exchange(measured_in_, passes()) != passes()) measured_ = roundings_;
   try {
     measure(probe, error_of);
   } catch (const BackwardNotRepeatable&) {
@@ -72,7 +82,7 @@ void RoundingMode::measure(GradientProbe& probe, const MeasureError& error_of) {
   // A codec that takes a tensor in another pass would round what was exact in this one.
   must_not_use(probe.refused());
   if (error <= kMostSeen * bound_) return;
-  measured_ = false;
+  measured_.clear();
   // Nobody can tell what rounding does to a gradient that is another one each time.
   const bool search = ++searches_ <= kMostSearches && probe.error_of(/*plan=*/nullptr) <= bound_;
   Storages kept = search ? least_harmful(error_of) : Storages{};
@@ -82,8 +92,9 @@ void RoundingMode::measure(GradientProbe& probe, const MeasureError& error_of) {
 
 bool RoundingMode::follows_unrehearsed(bool met_hooks) {
   if (std::exchange(unrehearsed_in_, step()) != step()) ++unrehearsed_;
-  measured_ = met_hooks || unrehearsed_ >= kMostUnrehearsed;
-  return measured_;
+  const bool follows = met_hooks || unrehearsed_ >= kMostUnrehearsed;
+  if (follows) measured_ = roundings_;
+  return follows;
 }
 
 std::shared_ptr<const TreatmentPlan> RoundingMode::plan_that_rounds(const Storages& rounded) {

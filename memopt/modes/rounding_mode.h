@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memopt/modes/planned_mode.h"
@@ -14,8 +16,9 @@ namespace noisemark::memopt {
 /// one that verifies a plan and the first that follows it keeps everything, and its backward is
 /// run under the plan too: where the gradient of all parameters moves by more than the bound, the
 /// storages to blame are found by halves, and are not rounded, which the next pass confirms. Later
-/// steps are not measured. Nor is a backward in which hooks or functions of the program run, which
-/// would run more often than without the mode: there the rules of single operators are all.
+/// steps are measured only where a later plan rounds what that one did not. A backward in which
+/// hooks or functions of the program run is not measured, since they would run more often than
+/// without the mode: there the rules of single operators are all.
 class RoundingMode final : public PlannedMode {
  public:
   /// `bound`: the most that a step's gradient may move, as a share of it.
@@ -28,31 +31,36 @@ class RoundingMode final : public PlannedMode {
  protected:
   [[nodiscard]] TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph,
                                        const Overrides& overrides, bool verified) override;
-  [[nodiscard]] bool wants_rehearsal() const override { return !measured_ && !rounded_.empty(); }
+  [[nodiscard]] bool wants_rehearsal() const override;
   void rehearse(GradientProbe& probe) override;
   [[nodiscard]] bool rehearses_hooks() const override { return false; }
   [[nodiscard]] bool follows_unrehearsed(bool met_hooks) override;
-  void forget_rehearsal() override { measured_ = false; }
+  void forget_rehearsal() override { measured_.clear(); }
   void forget_plan() override {
-    measured_ = false;
+    measured_.clear();
     measured_in_ = searches_ = unrehearsed_ = unrehearsed_in_ = 0;
+    roundings_.clear();
     rounded_.clear();
   }
 
  private:
   using Storages = std::vector<StorageId>;
+  /// Storages that a plan rounds, each with the form of the codec that does.
+  using Roundings = std::set<std::pair<StorageId, std::string>>;
   using MeasureError = std::function<double(const Storages&)>;
 
   void measure(GradientProbe& probe, const MeasureError& error_of);
+  [[nodiscard]] static Roundings roundings_of(const TreatmentPlan& plan);
   [[nodiscard]] std::shared_ptr<const TreatmentPlan> plan_that_rounds(const Storages& rounded);
   /// Returns those of `rounded_` that are not in `rounded`; both are sorted.
   [[nodiscard]] Storages others_than(const Storages& rounded) const;
   [[nodiscard]] Storages least_harmful(const MeasureError& error_of) const;
 
   double bound_;
-  Overrides overrides_;  ///< those of the plan in force
-  Storages rounded_;     ///< storages that the plan in force rounds, and no backward forbade
-  bool measured_ = false;
+  Overrides overrides_;      ///< those of the plan in force
+  Roundings roundings_;      ///< those of the plan in force
+  Roundings measured_;       ///< plans that round nothing else are followed
+  Storages rounded_;         ///< storages of `roundings_` that no backward forbade
   int64_t measured_in_ = 0;  ///< the number of the pass that was measured last
   int64_t searches_ = 0;
   int64_t unrehearsed_ = 0;     ///< steps with a pass of which no backward was rehearsed

@@ -914,6 +914,43 @@ double error_in_step(ModeRun& none, ModeRun& run, int64_t number) {
   return std::sqrt(difference / size);
 }
 
+/// A value that a linear layer reads beside another that is nearly the same is made again bit for
+/// bit until another tensor is added: then it is kept, and was never measured as it is rounded.
+TEST(Rounding, of_what_is_kept_from_a_later_step_on_is_measured_too) {
+  const auto changed = std::make_shared<bool>(false);
+  const auto make = [changed] {
+    const at::Tensor terms[] = {at::randn({64, 32}), at::randn({64, 32})};
+    return two_layers([=](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+      const at::Tensor rows = at::cat({v, v});
+      const at::Tensor both = (rows * terms[0] + rows * terms[1]).square().mean();
+      const at::Tensor in = rows + terms[*changed ? 1 : 0];
+      const auto net = [&](const at::Tensor& of) { return at::gelu(at::linear(of, w)); };
+      const at::Tensor first = net(in);
+      const at::Tensor second = net(in * 1.01);  // its backward is the first to run
+      // It is rounded and measured before.
+      const at::Tensor beside = at::linear(at::linear(x, v), w).square().mean();
+      return ((first - second) / 0.01).square().mean() + 1e-6 * both + 0.1 * beside;
+    });
+  };
+  *changed = false;
+  ModeRun none("none", make);
+  ModeRun run("echo+dpr8", make);
+  constexpr int64_t kChangesAt = 8;
+  int errors = 0;
+  for (int64_t number = 1; number <= 16; ++number) {
+    *changed = number >= kChangesAt;
+    try {
+      EXPECT_LT(error_in_step(none, run, number), 2 * 0.125) << number;
+    } catch (const c10::Error&) {
+      ++errors;
+      run.mode().end_step();
+      static_cast<void>(run.take_gradients());
+    }
+  }
+  EXPECT_EQ(errors, 1);
+  EXPECT_EQ(run.report().unplanned_passes, 0);
+}
+
 /// A program may count its steps in tokens, or backwards.
 TEST(Rounding, follows_a_plan_in_steps_of_any_number) {
   const auto make = [] {
