@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "memopt/device/repeated_work.h"
+
 namespace noisemark::memopt {
 namespace {
 
@@ -25,6 +27,9 @@ constexpr int kMostSearches = 4;
 /// The plan is followed after so many steps without a backward that can be measured. Its gradient
 /// is not finite, as loss scaling has it at first, or it is called within the scope.
 constexpr int kMostUnrehearsed = 3;
+/// Then a later pass is tried, after so many at first and twice as many each time, up to the most.
+constexpr int64_t kFirstWait = 8;
+constexpr int64_t kLongestWait = 1024;
 
 }  // namespace
 
@@ -56,7 +61,8 @@ RoundingMode::Roundings RoundingMode::roundings_of(const TreatmentPlan& plan) {
 }
 
 bool RoundingMode::wants_rehearsal() const {
-  return !rounded_.empty() &&
+  const bool waits = measures_from_ > 0 && (passes() < measures_from_ || work_is_recorded());
+  return !rounded_.empty() && !waits &&
          !std::includes(measured_.begin(), measured_.end(), roundings_.begin(), roundings_.end());
 }
 
@@ -92,9 +98,14 @@ void RoundingMode::measure(GradientProbe& probe, const MeasureError& error_of) {
 
 bool RoundingMode::follows_unrehearsed(bool met_hooks) {
   if (std::exchange(unrehearsed_in_, step()) != step()) ++unrehearsed_;
-  const bool follows = met_hooks || unrehearsed_ >= kMostUnrehearsed;
-  if (follows) measured_ = roundings_;
-  return follows;
+  if (met_hooks) {
+    measured_ = roundings_;
+    return true;
+  }
+  if (unrehearsed_ < kMostUnrehearsed) return false;
+  patience_ = patience_ == 0 ? kFirstWait : std::min(2 * patience_, kLongestWait);
+  measures_from_ = passes() + patience_;
+  return true;
 }
 
 std::shared_ptr<const TreatmentPlan> RoundingMode::plan_that_rounds(const Storages& rounded) {

@@ -18,7 +18,8 @@ namespace noisemark::memopt {
 /// storages to blame are found by halves, and are not rounded, which the next pass confirms. Later
 /// steps are measured only where a later plan rounds what that one did not. A backward in which
 /// hooks or functions of the program run is not measured, since they would run more often than
-/// without the mode: there the rules of single operators are all.
+/// without the mode: there the rules of single operators are all. Where three steps have no
+/// gradient that can be measured, the plan is followed, and a later pass is tried.
 class RoundingMode final : public PlannedMode {
  public:
   /// `bound`: the most that a step's gradient may move, as a share of it.
@@ -38,7 +39,7 @@ class RoundingMode final : public PlannedMode {
   void forget_rehearsal() override { measured_.clear(); }
   void forget_plan() override {
     measured_.clear();
-    measured_in_ = searches_ = unrehearsed_ = unrehearsed_in_ = 0;
+    measured_in_ = searches_ = unrehearsed_ = unrehearsed_in_ = patience_ = measures_from_ = 0;
     roundings_.clear();
     rounded_.clear();
   }
@@ -65,6 +66,8 @@ class RoundingMode final : public PlannedMode {
   int64_t searches_ = 0;
   int64_t unrehearsed_ = 0;     ///< steps with a pass of which no backward was rehearsed
   int64_t unrehearsed_in_ = 0;  ///< the number of the last of them
+  int64_t patience_ = 0;        ///< passes that were let by last before another was tried
+  int64_t measures_from_ = 0;   ///< the number of the next pass that is tried
 };
 
 }  // namespace noisemark::memopt

@@ -971,6 +971,29 @@ TEST(Rounding, follows_a_plan_in_steps_of_any_number) {
   }
 }
 
+/// Loss scaling begins with gradients that are not finite, here in all steps that would be
+/// measured.
+TEST(Rounding, is_measured_later_where_the_first_gradients_are_not_finite) {
+  const auto scale = std::make_shared<double>(1);
+  const auto make = [scale] {
+    return two_layers([scale](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+      const auto net = [&](const at::Tensor& in) {
+        return at::linear(at::gelu(at::linear(in, v)), w);
+      };
+      return ((net(x) - net(x + 0.01 * x.roll(1))) / 0.01).square().mean() * *scale;
+    });
+  };
+  ModeRun none("none", make);
+  ModeRun run("q4", make);
+  double error = 0;
+  for (int64_t number = 1; number <= 24; ++number) {
+    *scale = number < 8 ? std::numeric_limits<double>::infinity() : 1;
+    error = error_in_step(none, run, number);
+  }
+  EXPECT_LT(error, 2 * 0.3);
+  EXPECT_EQ(run.report().unplanned_passes, 0);
+}
+
 TEST(Rounding, of_float64_is_refused_by_name_and_changes_no_bit) {
   const auto make = [] {
     TestModel model;
