@@ -549,7 +549,8 @@ void PlannedMode::finish_rehearsing(Rehearsing& rehearsing, const Rehearsal& pas
     return;
   }
   report_.missing_reason.clear();
-  if (tried && must_not_round(pass.unmeasured())) forget_rehearsal();
+  // The rules of single operators are all where a backward met hooks.
+  if (tried && !rehearsing.met_hooks && must_not_round(pass.unmeasured())) forget_rehearsal();
   make_plan();
 }
 
