@@ -26,7 +26,7 @@ try:
 except ImportError:
     peers_required.not_installed("hta", "pip install HolisticTraceAnalysis")
 
-# Versions before 0.5, of the old name, counted the waits of a stream as compute.
+# Versions up to 0.5, which have the old name, count the waits of a stream as compute.
 HAS_OLD_KINDS = any(one.metadata["Name"] == "HolisticTraceAnalysis" for one in importlib.metadata.distributions())
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRACES = pathlib.Path(os.environ.get("NOISEMARK_TRACES", ROOT.parent / "shared/data/traces"))
