@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -482,10 +484,41 @@ class Rules {
 
 }  // namespace
 
+namespace {
+
+/// Returns whether the slot is the query, the key or the value of an attention.
+bool is_attended(const StepGraph& graph, const RecordedSlot& slot) {
+  constexpr std::string_view kAttention = "aten::_scaled_dot_product_";
+  if (slot.saved_by == kNone) return false;
+  const RecordedOperator& op = graph.operators[static_cast<size_t>(slot.saved_by)];
+  if (!op.name.starts_with(kAttention)) return false;
+  const auto is_slot = [&](const Argument& argument) {
+    return !argument.values.empty() && argument.values.front() == slot.value;
+  };
+  return std::any_of(op.arguments.begin(), op.arguments.begin() + 3, is_slot);
+}
+
+/// Returns the memory that several attentions read. How far a query, key or value may be rounded is
+/// known when the others are, and those of the last attention may come when it is long encoded.
+std::set<StorageId> attended_by_several(const StepGraph& graph) {
+  std::map<StorageId, OperatorId> reader;
+  std::set<StorageId> shared;
+  for (const RecordedSlot& slot : graph.slots) {
+    if (!is_attended(graph, slot)) continue;
+    const StorageId storage = graph.value(slot.value).storage;
+    const auto [first, is_first] = reader.emplace(storage, slot.saved_by);
+    if (!is_first && first->second != slot.saved_by) shared.insert(storage);
+  }
+  return shared;
+}
+
+}  // namespace
+
 void mark_exact_storages(StepGraph& graph) {
   const Rules rules(graph);
+  const std::set<StorageId> shared = attended_by_several(graph);
   for (RecordedSlot& slot : graph.slots) {
-    slot.exact = rules.is_exact(slot);
+    slot.exact = rules.is_exact(slot) || shared.contains(graph.value(slot.value).storage);
     if (!slot.exact) continue;
     const StorageId storage = graph.values[static_cast<size_t>(slot.value)].storage;
     graph.storages[static_cast<size_t>(storage)].exact = true;

@@ -595,6 +595,50 @@ TEST(Rounding, of_what_a_query_is_made_from_again_is_an_error_once_query_or_key_
   }
 }
 
+at::Tensor in_heads(const at::Tensor& part) {
+  return part.unflatten(-1, {2, 8}).transpose(1, 2);
+}
+
+/// The key of the second attention grows in step 8, when its query and its value have been rounded
+/// beside the key of the first.
+TEST(Rounding, of_what_several_attentions_read_is_left) {
+  const at::Tensor grown = at::ones({16});
+  const auto make = [&] {
+    TestModel model;
+    std::vector<at::Tensor> weights;
+    for (const char* name : {"query", "key", "value"}) {
+      weights.push_back(at::randn({16, 16}).mul_(0.25).requires_grad_());
+      model.view.parameters.emplace_back(name, weights.back());
+    }
+    model.view.buffers = {grown};
+    const at::Tensor x = at::randn({2, 24, 16});
+    model.loss = [=] {
+      const at::Tensor query = in_heads(at::linear(x, weights[0]) * 2);
+      const at::Tensor key = at::linear(x.roll(1), weights[1]);
+      const at::Tensor value = in_heads(at::linear(x.roll(2), weights[2]));
+      const at::Tensor first = at::scaled_dot_product_attention(query, in_heads(key), value);
+      const at::Tensor large = in_heads(key.roll(1) * grown);
+      return (first + at::scaled_dot_product_attention(query, large, value)).square().sum();
+    };
+    return model;
+  };
+  ModeRun none("none", make);
+  ModeRun run("q4", make);
+  for (int64_t number = 1; number <= 12; ++number) {
+    if (number == 8) {
+      grown.fill_(50);
+      grown.narrow(0, 0, 1).fill_(500);
+    }
+    const std::vector<at::Tensor> exact = none.step(number);
+    const std::vector<at::Tensor> rounded = run.step(number);
+    for (size_t i = 0; i < 2; ++i) {  // those of query and key
+      EXPECT_LT((rounded[i] - exact[i]).norm().item<double>(), 1.2 * exact[i].norm().item<double>())
+          << number << ", " << i;
+    }
+  }
+  EXPECT_GT(run.report().followed_passes, 0);
+}
+
 TEST(Rounding, of_complex_values_is_compared_by_both_parts) {
   const at::Tensor large = at::randn({64});
   const at::Tensor small = large * 0.01;
