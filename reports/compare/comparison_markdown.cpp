@@ -11,6 +11,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/shell.h"
 #include "reports/result/metrics.h"
 
 namespace noisemark::reports {
@@ -509,7 +510,8 @@ std::string promotion(const Comparison& comparison) {
       "NEW is better, beyond the margin. To make it the stored baseline, run {}; then review the "
       "change and commit it.\n",
       code(fmt::format("noisemark baseline promote {} --into {} --hardware {} --force",
-                       comparison.candidate.name, base.baseline_root, base.baseline_hardware)));
+                       shell_word(comparison.candidate.name), shell_word(base.baseline_root),
+                       shell_word(base.baseline_hardware))));
 }
 
 }  // namespace

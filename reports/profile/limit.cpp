@@ -171,9 +171,6 @@ constexpr const char* kOverrides = "identity.overrides";
 constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {kOverrides, "--set"},
     {"identity.threads", "--threads"},
-    {"identity.ranks", "--ranks"},
-    {"identity.pipeline", "--pipeline"},
-    {"identity.micro_batches", "--micro-batches"},
     {"protocol.deterministic", "--deterministic"},
     {"protocol.loader_threads", "--loader-threads"}};
 
@@ -202,6 +199,7 @@ std::string difference_words(const FieldDifference& found) {
 
 /// Says the first thing in which the profile is of other work; empty where it is of the same.
 std::string other_work(const Profile& profile, const Result& result) {
+  if (const std::string why = why_no_profile(result); !why.empty()) return "not known: " + why;
   if (!profile.work.contains(kStep)) {
     return "not known, because the profile in profile/ does not say of which work it is: make it "
            "again";

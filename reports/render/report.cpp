@@ -10,6 +10,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
+#include "reports/base/shell.h"
 #include "reports/render/plot.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/scaling.h"
@@ -103,6 +104,21 @@ std::string verdict_words(const Result& result) {
 
 std::string benchmark_name(const Identity& identity) {
   return identity.benchmark + "@" + identity.scale;
+}
+
+std::string why_no_profile(const Result& result) {
+  const Identity& id = result.identity;
+  if (id.ranks) {
+    return fmt::format("a profile is of one process, and this run has {}",
+                       format_counted(*id.ranks, "rank"));
+  }
+  if (id.baseline.find("cuda-graph") != std::string::npos) {
+    return fmt::format(
+        "a profile is of operators that the host issues, and under the baseline {} "
+        "the device repeats a recorded step",
+        id.baseline);
+  }
+  return "";
 }
 
 std::string custom_words(const Identity& identity) {
@@ -344,10 +360,24 @@ std::string provenance(const Result& result, const std::string& result_sha256) {
 
 namespace {
 
+/// The benchmark as the run was given it: the path of a definition file, else its name and scale.
+std::string given_benchmark(const Result& result) {
+  const std::vector<std::string>& argv = result.argv;
+  for (size_t i = 1; i < argv.size(); ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with("-")) continue;
+    if (word.substr(0, word.rfind('@')).ends_with(".toml")) return shell_word(argv[i]);
+  }
+  return benchmark_name(result.identity);
+}
+
 /// The command that profiles the same work; empty where a command line cannot name it.
-std::string profile_command(const Identity& id) {
-  if (id.framework != "noisemark" || (id.custom && id.overrides.empty())) return "";
-  std::string line = "noisemark profile " + benchmark_name(id);
+std::string profile_command(const Result& result) {
+  const Identity& id = result.identity;
+  const std::string benchmark = given_benchmark(result);
+  const bool known = !id.custom || !id.overrides.empty() || benchmark != benchmark_name(id);
+  if (id.framework != "noisemark" || !known) return "";
+  std::string line = "noisemark profile " + benchmark;
   const auto add = [&](const char* option, const std::string& value, const char* usual) {
     if (value != usual) line += fmt::format(" {} {}", option, value);
   };
@@ -355,14 +385,24 @@ std::string profile_command(const Identity& id) {
   add("--baseline", id.baseline, "plain");
   add("--precision", id.precision, "fp32");
   line += fmt::format(" --device {} --threads {}", id.device, id.threads);
-  for (const std::string& one : id.overrides) line += fmt::format(" --set '{}'", one);
+  const Protocol& protocol = result.protocol;
+  if (protocol.loader_threads > 1) {
+    line += fmt::format(" --loader-threads {}", protocol.loader_threads);
+  }
+  if (protocol.deterministic) line += " --deterministic";
+  for (const std::string& one : id.overrides) {
+    line += fmt::format(" --set {}", quoted_shell_word(one));
+  }
   if (id.data != "generated") line += " --data DATA";
   return line + " --out DIR/profile";
 }
 
 std::string limit_line(const Result& result, const Insight& insight) {
   if (!insight.limit.empty()) return plain(insight.limit) + ".";
-  const std::string command = profile_command(result.identity);
+  if (const std::string why = why_no_profile(result); !why.empty()) {
+    return fmt::format("not known: {}.", plain(why));
+  }
+  const std::string command = profile_command(result);
   if (command.empty()) return "not known, and no command can profile this run.";
   return fmt::format(
       "not known; {} finds it for this folder, DIR, and `noisemark report DIR` says it here.",

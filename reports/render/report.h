@@ -55,6 +55,9 @@ void write_insight(const std::filesystem::path& folder, const std::string& resul
 /// not known by key. It is empty for a locked one.
 [[nodiscard]] std::string custom_words(const Identity& identity);
 
+/// Says why no profile can be of the run's steps; empty where one can.
+[[nodiscard]] std::string why_no_profile(const Result& result);
+
 /// Returns one sentence on where a report.md first departs from what its result renders to; empty
 /// when it does not. Only what the machine that rendered it decides is free: whether a plot is
 /// there, or gnuplot's reason why not. `result_sha256` is of the bytes of result.json; `insight` is

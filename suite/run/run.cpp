@@ -17,6 +17,7 @@
 #include "reports/base/error.h"
 #include "reports/base/folder.h"
 #include "reports/base/sha256.h"
+#include "reports/base/shell.h"
 #include "reports/base/streams.h"
 #include "reports/render/run_folder.h"
 #include "reports/result/json_io.h"
@@ -409,7 +410,7 @@ ExitCode say_quality(const RunOptions& options, const fs::path& out) {
   const ExitCode code = reports::exit_code_of(*study);
   reports::print_out(fmt::format("{} ({}; `noisemark quality {}` exits with {})\n",
                                  reports::quality_line(*study), (out / "quality.md").string(),
-                                 out.string(), static_cast<int>(code)));
+                                 reports::shell_word(out.string()), static_cast<int>(code)));
   return code;
 }
 

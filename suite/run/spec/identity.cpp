@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <random>
 
-#include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/shell.h"
 #include "suite/config/lock.h"
 
 namespace noisemark::suite {
@@ -43,38 +43,6 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}", entropy(), entropy());
 }
 
-/// A word of Bash's in which nothing moves a terminal's cursor or direction: $'a\x1b[31m'.
-std::string quoted_bytes(const std::string& word) {
-  std::string text = "$'";
-  for (const char letter : word) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (byte < 0x20 || byte >= 0x7F) {
-      text += fmt::format("\\x{:02x}", byte);
-    } else {
-      text +=
-          letter == '\'' || letter == '\\' ? fmt::format("\\{}", letter) : std::string(1, letter);
-    }
-  }
-  return text + "'";
-}
-
-std::string quoted(const std::string& word) {
-  if (reports::one_line(word) != word) return quoted_bytes(word);
-  const std::string safe =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
-  if (!word.empty() && word.find_first_not_of(safe) == std::string::npos) return word;
-  std::string text(1, '\'');
-  for (const char letter : word) {
-    if (letter == '\'') {
-      text += "'\\''";
-    } else {
-      text += letter;
-    }
-  }
-  text += '\'';
-  return text;
-}
-
 bool names_option(const std::vector<std::string>& argv, const std::string& option) {
   return std::any_of(argv.begin(), argv.end(), [&](const std::string& word) {
     return word == option || word.starts_with(option + "=");
@@ -94,9 +62,10 @@ std::string repeat_command(const std::vector<std::string>& argv, const std::stri
     if (argv[i].starts_with("--out=") || argv[i] == "--force" || argv[i] == "--resume") continue;
     const std::string word = i == 0 ? std::filesystem::path(argv[0]).filename().string() : argv[i];
     if (!line.empty()) line += ' ';
-    line += quoted(word);
+    line += reports::shell_word(word);
   }
-  if (!data.empty() && !names_option(argv, "--data")) line += " --data " + quoted(data);
+  if (!data.empty() && !names_option(argv, "--data"))
+    line += " --data " + reports::shell_word(data);
   if (threads > 0 && !names_option(argv, "--threads")) {
     line += fmt::format(" --threads {}", threads);
   }

@@ -221,6 +221,13 @@ TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
                   .starts_with(of_other_work + "its cell is another, and the run's "));
   EXPECT_TRUE(limit_if("identity.hardware.cpu", "another")
                   .starts_with(of_other_work + "its hardware.cpu is another, and the run's "));
+  Result of_ranks = result;
+  of_ranks.identity.ranks = 2;
+  of_ranks.identity.backend = "gloo";
+  write_file_atomically(file, profile_json(profile()));
+  EXPECT_EQ(limit_of(folder, of_ranks, unread),
+            "not known: a profile is of one process, and this run has 2 ranks");
+  EXPECT_FALSE(has_profile_of(folder, of_ranks));
   Profile older = profile();
   older.work.clear();
   write_file_atomically(file, profile_json(older));

@@ -113,6 +113,37 @@ TEST(Report, names_the_commands_that_find_what_it_does_not_know) {
       << "nothing was timed";
 }
 
+TEST(Report, names_a_profile_of_the_very_work_or_says_why_there_is_none) {
+  const auto limit_of = [](const Result& result) {
+    const std::string screen = first_screen(rendered(result));
+    const size_t begin = screen.find("**What limits it:**");
+    return screen.substr(begin, screen.find('\n', begin) - begin);
+  };
+  Result result = full_result();
+  result.protocol.deterministic = true;
+  result.protocol.loader_threads = 3;
+  result.identity.custom = true;
+  result.identity.overrides = {"data.name='it s'"};
+  EXPECT_TRUE(has(limit_of(result),
+                  "--threads 2 --loader-threads 3 --deterministic --set 'data.name='\\''it "
+                  "s'\\''' --data DATA "))
+      << limit_of(result);
+  result.argv = {"noisemark", "run", "--deterministic", "my nets/one.toml@cpu"};
+  EXPECT_TRUE(has(limit_of(result), "`noisemark profile 'my nets/one.toml@cpu' --device"))
+      << "only the file has its definition: " << limit_of(result);
+  result.identity.overrides.clear();
+  EXPECT_TRUE(has(limit_of(result), "`noisemark profile 'my nets/one.toml@cpu' --device"));
+  result.argv.pop_back();
+  EXPECT_TRUE(has(limit_of(result), "no command can profile this run")) << limit_of(result);
+  result.identity.baseline = "fused+cuda-graph";
+  EXPECT_TRUE(has(limit_of(result), "under the baseline fused+cuda-graph the device repeats"))
+      << limit_of(result);
+  result.identity.ranks = 2;
+  EXPECT_TRUE(
+      has(limit_of(result), "not known: a profile is of one process, and this run has 2 ranks."))
+      << limit_of(result);
+}
+
 TEST(Report, folds_all_that_follows_and_closes_every_fold) {
   const std::string text = rendered(full_result());
   const auto count = [&](const std::string& part) {

@@ -114,6 +114,48 @@ TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_o
   EXPECT_TRUE(ran("phase", "backward"));
 }
 
+std::string limit_in(const fs::path& run) {
+  const std::string report = test::file_bytes(run / "report.md");
+  const size_t begin = report.find("**What limits it:** ");
+  return report.substr(begin, report.find('\n', begin) - begin);
+}
+
+/// Runs the command that a report of the run advises, with its folder for DIR.
+Finished run_as_advised(const fs::path& run) {
+  std::string advice = limit_in(run);
+  const size_t begin = advice.find('`') + 1;
+  advice = advice.substr(begin, advice.find('`', begin) - begin);
+  advice.replace(advice.find("DIR/"), 3, "\"$DIR\"");
+  const std::string function = "noisemark() { \"$PROGRAM\" \"$@\"; }; ";
+  return test::Process({"/bin/sh", "-c", function + advice},
+                       {{"PROGRAM", test::noisemark_command({}).front()}, {"DIR", run.string()}})
+      .wait();
+}
+
+TEST(ProfileCommand, of_a_report_finds_what_limits_that_very_run) {
+  const TemporaryFolder folder;
+  const fs::path own = folder.path() / "it's my.toml";
+  std::ofstream(own) << test::file_bytes(NOISEMARK_SOURCE "/suite/benchmarks/v1/gmm16.toml");
+  const std::vector<std::vector<std::string>> runs = {
+      {},
+      {"--deterministic", "--loader-threads=2", "--precision=bf16", "--mode=echo"},
+      {"--baseline=fused+channels-last", "--set=model.dropout=0.1"}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const fs::path out = folder.path() / ("run " + std::to_string(i));
+    std::vector<std::string> words = with(test::timed_only(out, 2), runs[i]);
+    if (i == 1) words[1] = own.string() + "@cpu";
+    const Finished run = run_noisemark(words);
+    ASSERT_EQ(run.code, 0) << run.both();
+    const std::string advice = limit_in(out);
+    const Finished profile = run_as_advised(out);
+    EXPECT_EQ(profile.code, 0) << advice << '\n' << profile.both();
+    const Finished report = run_noisemark({"report", out.string()});
+    EXPECT_EQ(report.code, 0) << report.both();
+    EXPECT_EQ(limit_in(out).find("not known"), std::string::npos) << advice << limit_in(out);
+    EXPECT_NE(limit_in(out).find("of a profiled step"), std::string::npos) << limit_in(out);
+  }
+}
+
 TEST(ProfileCommand, leaves_a_folder_alone_that_holds_anything_else) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
