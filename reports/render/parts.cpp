@@ -51,6 +51,13 @@ void require_same_suite(const FoundPart& first, const FoundPart& other) {
   };
   if (a.of != b.of) refuse("number of parts", std::to_string(b.of), std::to_string(a.of));
   if (a.program != b.program) refuse("program, SHA-256", b.program, a.program);
+  const auto words = [](const SuitePart& part) {
+    return part.options.empty() ? "none" : part.options;
+  };
+  if (a.options != b.options) refuse("options", words(b), words(a));
+  if (a.definitions != b.definitions) {
+    refuse("definitions, SHA-256", b.definitions, a.definitions);
+  }
 }
 
 void require_whole(const std::string& name, const std::vector<FoundPart>& parts) {

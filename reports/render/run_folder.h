@@ -48,7 +48,9 @@ struct SuitePart {
   std::string suite;  ///< its title as a whole
   int64_t number = 1;
   int64_t of = 1;
-  std::string program;  ///< SHA-256 of the one that runs it
+  std::string program;           ///< SHA-256 of the one that runs it
+  std::string options = {};      ///< those that all parts are given
+  std::string definitions = {};  ///< SHA-256 of the definitions of all runs
 };
 
 /// Several runs with a common report, as suite.json tells of them.
@@ -76,8 +78,13 @@ struct Fields<SuitePart> {
   static constexpr About kAbout{"SuitePart", "The part of a suite that one machine runs."};
   static constexpr std::tuple kAll{
       field("suite", &SuitePart::suite, "the title of the whole"),
-      field("number", &SuitePart::number, "from 1 on"), field("of", &SuitePart::of, "all parts"),
-      field("program", &SuitePart::program, "SHA-256 of the program that runs it")};
+      field("number", &SuitePart::number, "from 1 on"),
+      field("of", &SuitePart::of, "all parts"),
+      field("program", &SuitePart::program, "SHA-256 of the program that runs it"),
+      field("options", &SuitePart::options, "options that change what the suite is")
+          .left_out_if_empty(),
+      field("definitions", &SuitePart::definitions, "SHA-256 of the definitions of the whole")
+          .left_out_if_empty()};
 };
 
 template <>
@@ -150,8 +157,8 @@ struct CollectedResults {
                                                std::vector<Finding>* lost = nullptr);
 
 /// Throws Error where not every part of a suite that has one at `paths`, or right below one of
-/// them, is there: exit code 3 for a part that is missing, or is of another program or number of
-/// parts; exit code 2 for a part that is there twice.
+/// them, is there: exit code 3 for a part that is missing, or is of another program, number of
+/// parts, options or definitions; exit code 2 for a part that is there twice.
 void require_whole_suites(const std::vector<std::string>& paths);
 
 /// The suite whose parts lie right below `folder`, with the folders' names before those of its

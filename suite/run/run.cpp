@@ -24,6 +24,7 @@
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_files.h"
 #include "suite/config/catalogue.h"
+#include "suite/config/lock.h"
 #include "suite/environment/child.h"
 #include "suite/environment/processor.h"
 #include "suite/environment/surroundings.h"
@@ -430,13 +431,35 @@ std::vector<SeriesRun> series_of(const RunOptions& options, const std::vector<Pl
   return runs;
 }
 
+/// The options that are alike in all parts: folders are those of one machine, and neither the part
+/// nor how to begin says what the suite is.
+std::string options_of_all_parts(RunOptions options) {
+  options.shard.clear();
+  options.data.clear();
+  options.out.clear();
+  options.force = options.resume = false;
+  std::string words;
+  for (const SpelledOption& option : spell_run_options(options, command::kRun)) {
+    words += (words.empty() ? "" : " ") + option.flag;
+    if (!option.value.empty()) words += " " + reports::shell_word(option.value);
+  }
+  return words;
+}
+
+std::string definitions_of_all_parts(const RunOptions& options) {
+  std::string text;
+  for (const PlannedRun& plan : plan_runs(options)) text += definition_sha256(plan.spec.definition);
+  return reports::sha256_of(text);
+}
+
 /// Several machines run a suite by one program, each a part.
 SeriesTitle title_of(const RunOptions& options) {
   if (options.shard.empty()) return {options.id};
   const Shard shard = parse_shard(options.shard);
   return {fmt::format("{}, part {} of {}", options.id, shard.number, shard.of),
           reports::SuitePart{options.id, shard.number, shard.of,
-                             reports::sha256_of_file("/proc/self/exe")}};
+                             reports::sha256_of_file("/proc/self/exe"),
+                             options_of_all_parts(options), definitions_of_all_parts(options)}};
 }
 
 }  // namespace

@@ -102,6 +102,36 @@ TEST(SuiteRun, of_a_part_keeps_the_variants_of_a_seed_together_and_is_taken_with
   EXPECT_EQ(other.code, 3) << "it has the other part: " << other.both();
 }
 
+TEST(SuiteRun, of_parts_with_other_options_or_definitions_is_none) {
+  const TemporaryFolder folder;
+  const fs::path own = folder.path() / "own.toml";
+  std::string text = file_bytes(NOISEMARK_SOURCE "/suite/benchmarks/v1/gmm16.toml");
+  const auto part = [&](const std::string& number, const std::vector<std::string>& more) {
+    std::ofstream(own) << text;
+    std::vector<std::string> words = with(test::timed_only(folder.path() / "all" / number, 1),
+                                          {"--seeds=2", "--shard=" + number + "/2"});
+    words[1] = own.string();
+    const Finished done = run_noisemark(with(words, more));
+    EXPECT_EQ(done.code, 0) << done.both();
+  };
+  const auto refusal = [&] {
+    const Finished done = run_noisemark({"table", (folder.path() / "all").string()});
+    EXPECT_EQ(done.code, 3) << done.both();
+    return done.err;
+  };
+  part("1", {});
+  part("2", {"--set=train.accumulation=2"});
+  EXPECT_NE(refusal().find(": options: "), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("--set train.accumulation=2"), std::string::npos) << refusal();
+  text += "\n# The definition is the same.\n";
+  part("2", {"--force", "--data=" + folder.path().string()});
+  EXPECT_EQ(run_noisemark({"table", (folder.path() / "all").string()}).code, 0);
+  const std::string steps = "memory_steps = 3";
+  text.replace(text.find(steps), steps.size(), "memory_steps = 2");
+  part("2", {"--force"});
+  EXPECT_NE(refusal().find(": definitions, SHA-256: "), std::string::npos) << refusal();
+}
+
 TEST(SuiteRun, refuses_a_part_that_there_is_not) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
