@@ -130,6 +130,7 @@ struct PredictedVariant {
   std::string name;  ///< its mode
   std::vector<BatchPoint> points;
   std::vector<BatchPoint> held_out;
+  Strings work = {};  ///< fields in which a run of any batch agrees that is of its work
 };
 
 /// Limits of the relative error of a checked prediction.
@@ -145,6 +146,7 @@ struct PredictionFile {
     std::vector<BatchPoint> measured;
     std::vector<BatchPoint> held_out;
     std::vector<BatchPrediction> curve;
+    Strings work;
   };
   std::string schema = "noisemark.prediction 1";
   std::string title;
@@ -165,6 +167,10 @@ struct PredictionPage {
 [[nodiscard]] PredictionPage predict(const std::string& title,
                                      const std::vector<PredictedVariant>& variants,
                                      std::optional<int64_t> memory_bytes);
+
+/// Returns the works of the variants in the text of predict.json, by mode. It is empty for a text
+/// that says none.
+[[nodiscard]] std::map<std::string, Strings> predicted_works(const std::string& json);
 
 /// Five sizes to check a prediction from `batches` by: two between them, and three beyond, the last
 /// twice the largest. Multiples of `step`. Throws Error (bad input) if the sizes lie too close.
@@ -226,7 +232,8 @@ struct Fields<PredictionFile::Variant> {
       field("knee", &T::knee, "the smallest batch with 95 % of the most images/s"),
       field("measured", &T::measured, "points that the prediction is made from"),
       field("held_out", &T::held_out, "points that only check the prediction"),
-      field("curve", &T::curve, "points from half of the smallest to twice the largest batch")};
+      field("curve", &T::curve, "points from half of the smallest to twice the largest batch"),
+      field("work", &T::work, "fields in which a run of any batch agrees that is of this work")};
 };
 
 template <>

@@ -292,7 +292,8 @@ std::string file_text(const std::string& title, const std::vector<Modelled>& all
   PredictionFile file{.title = title, .memory_bytes = memory_bytes, .variants = {}};
   for (const Modelled& one : all) {
     file.variants.push_back({one.variant->name, one.model.is_straight(), one.model.knee(),
-                             one.model.points(), one.variant->held_out, curve_of(one.model)});
+                             one.model.points(), one.variant->held_out, curve_of(one.model),
+                             one.variant->work});
   }
   constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   return json::tree_of(file).dump(1, ' ', false, kReplace) + "\n";
@@ -325,6 +326,19 @@ PredictionPage predict(const std::string& title, const std::vector<PredictedVari
   page.json = file_text(title, all, memory_bytes);
   if (is_checked(all)) page.code = code_of(largest_errors(all));
   return page;
+}
+
+std::map<std::string, Strings> predicted_works(const std::string& json) {
+  std::map<std::string, Strings> works;
+  try {
+    const nlohmann::json file = nlohmann::json::parse(json);
+    for (const auto& variant : file.at("variants")) {
+      works[variant.at("name").get<std::string>()] = variant.at("work").get<Strings>();
+    }
+  } catch (const nlohmann::json::exception&) {
+    works.clear();
+  }
+  return works;
 }
 
 }  // namespace noisemark::reports

@@ -166,11 +166,13 @@ Profile parse_profile(const std::string& text, const fs::path& file) {
 
 constexpr const char* kStep = "definition of a step";
 constexpr const char* kOverrides = "identity.overrides";
+constexpr const char* kRanks = "identity.ranks";
 
 /// The options by which a user says what a field holds.
 constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
     {kOverrides, "--set"},
     {"identity.threads", "--threads"},
+    {kRanks, "--ranks"},
     {"protocol.deterministic", "--deterministic"},
     {"protocol.loader_threads", "--loader-threads"}};
 
@@ -182,7 +184,7 @@ std::string with_option(std::string_view option, const std::string& value) {
 
 /// Says what the profile was made with, and what the run, in the words of the command line where it
 /// has any.
-std::string difference_words(const FieldDifference& found) {
+std::string words_of(const FieldDifference& found) {
   for (const auto& [field, option] : kOptions) {
     if (found.field != field) continue;
     return fmt::format("it was made {}, and the run {}", with_option(option, found.base),
@@ -208,21 +210,9 @@ std::string other_work(const Profile& profile, const Result& result) {
   Strings of_run = work_of(result);
   of_profile["batch"] = fmt::to_string(profile.batch);
   of_run["batch"] = fmt::to_string(result.protocol.batch);
-  std::vector<FieldDifference> differences = differing_fields(of_profile, of_run);
-  const auto find = [&](std::string_view field) {
-    return std::find_if(differences.begin(), differences.end(),
-                        [&](const FieldDifference& one) { return one.field == field; });
-  };
-  // Changed keys only say what makes the definitions of both other ones.
-  if (find(kStep) == differences.end()) {
-    std::erase_if(differences, [](const FieldDifference& one) { return one.field == kOverrides; });
-  }
-  if (differences.empty()) return "";
-  auto told = find("batch");
-  if (told == differences.end()) told = find(kOverrides);
-  if (told == differences.end()) told = differences.begin();
-  return fmt::format("not known, because the profile in profile/ is of other work: {}",
-                     difference_words(*told));
+  const std::string words = difference_words(of_profile, of_run);
+  if (words.empty()) return "";
+  return "not known, because the profile in profile/ is of other work: " + words;
 }
 
 }  // namespace
@@ -295,6 +285,24 @@ Strings work_of(const Result& result) {
   fields["cell"] = cell_name(identity);
   fields[kStep] = step_sha256(result);
   return fields;
+}
+
+std::string difference_words(const Strings& work, const Strings& run) {
+  std::vector<FieldDifference> differences = differing_fields(work, run);
+  const auto find = [&](std::string_view field) {
+    return std::find_if(differences.begin(), differences.end(),
+                        [&](const FieldDifference& one) { return one.field == field; });
+  };
+  // Changed keys only say what makes the definitions of both other ones.
+  if (find(kStep) == differences.end()) {
+    std::erase_if(differences, [](const FieldDifference& one) { return one.field == kOverrides; });
+  }
+  if (differences.empty()) return "";
+  for (const char* field : {"batch", kOverrides, kRanks}) {
+    const auto told = find(field);
+    if (told != differences.end()) return words_of(*told);
+  }
+  return words_of(differences.front());
 }
 
 std::vector<Finding> check_profiles(const fs::path& path) {

@@ -50,6 +50,11 @@ struct Proposal {
 /// data, and what a definition says besides a step, such as the number of steps.
 [[nodiscard]] Strings work_of(const Result& result);
 
+/// Says the first thing in which what was made with `work` is of other work than a run whose
+/// work_of() is `run`: "it was made with --threads 1, and the run with --threads 2". It is empty
+/// where both are alike.
+[[nodiscard]] std::string difference_words(const Strings& work, const Strings& run);
+
 /// Reads `folder`/profile, in which `noisemark profile` was told to write. Returns limit_words() of
 /// it; the difference in words where it is of other work than `result`; why it is not known where
 /// the profile cannot be read, which goes to `unread` too; and nothing where no profile is there.

@@ -90,6 +90,17 @@ std::string step_sha256(const Result& result) {
   return sha256_of(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+Result at_any_batch(Result result) {
+  Json json = json_of(result);
+  if (json.is_object() && json.contains("train") && json["train"].is_object()) {
+    json["train"].erase("batch");
+    result.definition = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  std::erase_if(result.identity.overrides,
+                [](const std::string& one) { return one.starts_with("train.batch="); });
+  return result;
+}
+
 bool changes_a_step(std::string_view override) {
   const std::string_view path = override.substr(0, override.find('='));
   const std::string_view section = path.substr(0, path.find('.'));

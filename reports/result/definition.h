@@ -60,6 +60,9 @@ struct DefinitionView {
 /// object has the SHA-256 of the whole.
 [[nodiscard]] std::string step_sha256(const Result& result);
 
+/// The run without what its definition says of the size of a batch, which predictions vary.
+[[nodiscard]] Result at_any_batch(Result result);
+
 /// Returns whether "key=value", as --set takes it, may change a single step.
 [[nodiscard]] bool changes_a_step(std::string_view override);
 

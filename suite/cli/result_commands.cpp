@@ -22,12 +22,14 @@
 #include "reports/export/exporters.h"
 #include "reports/history/history.h"
 #include "reports/html/page.h"
+#include "reports/predict/prediction.h"
 #include "reports/profile/limit.h"
 #include "reports/references/promote.h"
 #include "reports/render/check.h"
 #include "reports/render/report.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
+#include "reports/result/definition.h"
 #include "reports/result/json_io.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
@@ -165,12 +167,28 @@ void require_own_page(std::filesystem::path page) {
                   "--force to replace it");
 }
 
-/// Returns whether the title of a page of `predict` has the benchmark of a result.
-bool predicts(const std::filesystem::path& page, const reports::Identity& of) {
+/// Returns whether the prediction in a run's folder is of the run's work; of another, which goes to
+/// standard error, it is no part of its page.
+bool has_prediction_of(const std::filesystem::path& folder, const reports::Result& result) {
+  const std::filesystem::path file = folder / "predict" / "predict.json";
   std::error_code none;
-  if (!std::filesystem::is_regular_file(page, none)) return false;
-  const std::string text = reports::read_file(page);
-  return text.substr(0, text.find('\n')).find(of.benchmark + "@" + of.scale) != std::string::npos;
+  if (!std::filesystem::is_regular_file(file, none)) return false;
+  const auto works = reports::predicted_works(reports::read_file(file));
+  const auto found = works.find(result.identity.mode);
+  std::string other;
+  if (works.empty()) {
+    other = "does not say of which work it is: make it again";
+  } else if (found == works.end()) {
+    other = fmt::format("is of other work: it has no mode {}", result.identity.mode);
+  } else {
+    const reports::Strings run = reports::work_of(reports::at_any_batch(result));
+    other = reports::difference_words(found->second, run);
+    if (!other.empty()) other = "is of other work: " + other;
+  }
+  if (other.empty()) return true;
+  reports::say_on_stderr(
+      fmt::format("{}: is no part of the page, because it {}", file.string(), other));
+  return false;
 }
 
 /// Returns the parts of a run's page: its profile and its prediction, where they are of its work.
@@ -184,7 +202,7 @@ std::vector<std::string> parts_beside(const std::filesystem::path& report) {
   const reports::Result result = reports::read_result(folder / "result.json");
   std::vector<std::string> parts;
   if (reports::has_profile_of(folder, result)) parts.emplace_back("profile");
-  if (predicts(folder / "predict" / "predict.md", result.identity)) parts.emplace_back("predict");
+  if (has_prediction_of(folder, result)) parts.emplace_back("predict");
   return parts;
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "reports/predict/prediction.h"
+#include "reports/profile/limit.h"
+#include "reports/result/definition.h"
 #include "suite/run/passes/memory_pass.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/sweep.h"
@@ -66,7 +68,7 @@ class Points {
     std::vector<reports::PredictedVariant> all;
     for (const reports::SweepRow& row : sweep_.rows) {
       const std::string& mode = row.values.front();
-      if (all.empty() || all.back().name != mode) all.push_back({mode, {}, {}});
+      if (all.empty() || all.back().name != mode) all.push_back({mode, {}, {}, {}});
       add(row, all.back());
     }
     return all;
@@ -75,6 +77,7 @@ class Points {
  private:
   void add(const reports::SweepRow& row, reports::PredictedVariant& to) const {
     reports::BatchPoint point = point_of(row);
+    if (to.work.empty()) to.work = reports::work_of(reports::at_any_batch(*row.result));
     const bool is_known = std::find(known_.begin(), known_.end(), point.batch) != known_.end();
     (is_known ? to.points : to.held_out).push_back(std::move(point));
   }

@@ -276,6 +276,14 @@ TEST(PredictionFile, is_published_with_its_documentation_as_its_fields_say) {
   test::expect_golden(room / "fields.md", json::fields_markdown(json::kPredictionDocument, shape));
 }
 
+TEST(PredictionPage, says_of_which_work_each_of_its_modes_is) {
+  const Strings work = {{"cell", "gmm16@cpu none"}, {"identity.threads", "2"}};
+  const PredictionPage page = predict("gmm16", {{"none", points({8, 16, 32}), {}, work}}, {});
+  EXPECT_EQ(predicted_works(page.json), (std::map<std::string, Strings>{{"none", work}}));
+  EXPECT_TRUE(predicted_works("{\"variants\": [{\"name\": \"none\"}]}").empty());
+  EXPECT_TRUE(predicted_works("no JSON").empty());
+}
+
 TEST(PredictionPage, has_its_figures_as_json_with_both_curves_up_to_twice_the_largest_size) {
   const PredictionPage page =
       predict("gmm16", {{"none", points({8, 16, 32}), {point(64)}}}, int64_t{1000});

@@ -7,6 +7,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/result/definition.h"
 #include "reports/result/json_io.h"
 #include "tests/reports/sample_result.h"
 
@@ -188,6 +189,24 @@ TEST(Limit, is_not_that_of_another_step_and_names_the_option_that_changed_it) {
   EXPECT_EQ(limit_of_profile_made_with(locked, other),
             "not known, because the profile in profile/ is of other work: it was made without "
             "--set, and the run with --set model.dim=32 --set model.groups=4");
+}
+
+TEST(Work, at_any_batch_is_that_of_a_run_of_another_batch_and_of_nothing_else) {
+  const Result run = changed_run(R"({"model":{"dim":8},"train":{"batch":16,"steps":60}})", {});
+  const auto difference = [&](Result other) {
+    return difference_words(work_of(at_any_batch(std::move(other))), work_of(at_any_batch(run)));
+  };
+  const Result larger = changed_run(R"({"model":{"dim":8},"train":{"batch":32,"steps":6}})",
+                                    {"train.batch=32", "train.steps=6"});
+  EXPECT_NE(difference_words(work_of(larger), work_of(run)), "");
+  EXPECT_EQ(difference(larger), "");
+  Result other = larger;
+  other.identity.ranks = 2;
+  other.identity.backend = "gloo";
+  EXPECT_EQ(difference(other), "it was made with --ranks 2, and the run without --ranks");
+  EXPECT_EQ(difference(changed_run(R"({"model":{"dim":9},"train":{"batch":32}})",
+                                   {"train.batch=32", "model.dim=9"})),
+            "it was made with --set model.dim=9, and the run without --set");
 }
 
 TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -120,6 +121,28 @@ TEST(Predict, refuses_sizes_that_nothing_can_be_predicted_from) {
   EXPECT_NE(set.err.find("--set: train.batch: "), std::string::npos) << set.err;
   EXPECT_EQ(set.err.find("--axis"), std::string::npos) << "it is no option of predict: " << set.err;
   EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(Predict, is_part_of_the_page_of_a_run_of_its_work_alone) {
+  const TemporaryFolder folder;
+  const fs::path same = folder.path() / "same";
+  const fs::path other = folder.path() / "other";
+  ASSERT_EQ(run_noisemark(test::timed_only(same)).code, 0);
+  ASSERT_EQ(run_noisemark(with(test::timed_only(other), {"--precision=bf16"})).code, 0);
+  const Finished made = run_noisemark(prediction(same / "predict", {"--batches=2,4,6"}));
+  ASSERT_EQ(made.code, 0) << made.both();
+  fs::copy(same / "predict", other / "predict", fs::copy_options::recursive);
+  const auto page_of = [](const fs::path& run, const std::string& said) {
+    const Finished done = run_noisemark({"report", run.string(), "--html"});
+    EXPECT_EQ(done.code, 0) << done.both();
+    EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
+    return test::file_bytes(run / "report.html").find("\"prediction\":{") != std::string::npos;
+  };
+  EXPECT_TRUE(page_of(same, ""));
+  const std::string left_out = "predict.json: is no part of the page, because it ";
+  EXPECT_FALSE(page_of(other, left_out + "is of other work: its cell is "));
+  std::ofstream(same / "predict" / "predict.json") << R"({"variants": []})";
+  EXPECT_FALSE(page_of(same, left_out + "does not say of which work it is: make it again"));
 }
 
 }  // namespace
