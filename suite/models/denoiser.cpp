@@ -21,12 +21,22 @@ std::shared_ptr<Denoiser> make(const ModelConfig& config, const baselines::Ops& 
 struct DenoiserEntry {
   std::string_view name;
   std::shared_ptr<Denoiser> (*make)(const ModelConfig&, const baselines::Ops&);
+  int64_t first_kernel;
 };
 
 constexpr std::array kDenoisers{
-    DenoiserEntry{"lucid-unet", make<lucid::Unet>},
-    DenoiserEntry{"ho-unet", make<ho::Unet>},
+    DenoiserEntry{"lucid-unet", make<lucid::Unet>, lucid::Unet::kFirstKernel},
+    DenoiserEntry{"ho-unet", make<ho::Unet>, ho::Unet::kFirstKernel},
 };
+
+const DenoiserEntry& entry_of(const ModelConfig& config) {
+  std::string accepted = "one of:";
+  for (const DenoiserEntry& entry : kDenoisers) {
+    if (entry.name == config.name) return entry;
+    accepted.append(" ").append(entry.name);
+  }
+  throw bad_input("model.name", "", config.name, accepted);
+}
 
 }  // namespace
 
@@ -38,12 +48,11 @@ at::Tensor Denoiser::forward(const at::Tensor& x, const at::Tensor& t) {
 }
 
 std::shared_ptr<Denoiser> make_denoiser(const ModelConfig& config, const baselines::Ops& ops) {
-  std::string accepted = "one of:";
-  for (const DenoiserEntry& entry : kDenoisers) {
-    if (entry.name == config.name) return entry.make(config, ops);
-    accepted.append(" ").append(entry.name);
-  }
-  throw bad_input("model.name", "", config.name, accepted);
+  return entry_of(config).make(config, ops);
+}
+
+int64_t first_kernel_of(const ModelConfig& config) {
+  return entry_of(config).first_kernel;
 }
 
 void place_model(Denoiser& model, at::Device device, at::ScalarType dtype, bool channels_last) {

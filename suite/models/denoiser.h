@@ -57,6 +57,9 @@ class Denoiser : public torch::nn::Module {
 [[nodiscard]] std::shared_ptr<Denoiser> make_denoiser(const ModelConfig& config,
                                                       const baselines::Ops& ops);
 
+/// The rows of the first convolution's filters. No other convolution's are more.
+[[nodiscard]] int64_t first_kernel_of(const ModelConfig& config);
+
 /// Moves the model to the device, its parameters to `dtype` and, with `channels_last`, its filters
 /// to NHWC memory, in which its activations then stay.
 void place_model(Denoiser& model, at::Device device, at::ScalarType dtype, bool channels_last);

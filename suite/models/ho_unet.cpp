@@ -252,7 +252,7 @@ Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
   for (const int64_t mult : config.dim_mults) widths_.push_back(config.dim * mult);
   const int64_t width = widths_.front();
 
-  conv_in_ = register_module("conv_in", same_conv(config.channels, width, 3));
+  conv_in_ = register_module("conv_in", same_conv(config.channels, width, kFirstKernel));
   const auto time_embedding = add_container(*this, "time_embedding");
   time_linear1_ = time_embedding->register_module("linear_1", torch::nn::Linear(width, 4 * width));
   time_linear2_ =

@@ -107,6 +107,8 @@ class Stage : public torch::nn::Module {
 /// activation SiLU.
 class Unet : public Denoiser {
  public:
+  static constexpr int64_t kFirstKernel = 3;  ///< rows and columns of the first convolution
+
   /// Throws Error (exit code 2) on a configuration without meaning.
   Unet(const ModelConfig& config, const baselines::Ops& ops);
 

@@ -195,7 +195,7 @@ Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
   const BlockOptions options{4 * dim_, config.dropout, config.attn_heads, config.attn_dim_head,
                              &ops};
 
-  init_conv_ = register_module("init_conv", same_conv(config.channels, dim_, 7));
+  init_conv_ = register_module("init_conv", same_conv(config.channels, dim_, kFirstKernel));
   const auto time_mlp = add_container(*this, "time_mlp");
   time_linear1_ = time_mlp->register_module("1", torch::nn::Linear(dim_, 4 * dim_));
   time_linear2_ = time_mlp->register_module("3", torch::nn::Linear(4 * dim_, 4 * dim_));

@@ -136,6 +136,8 @@ class Stage : public torch::nn::Module {
 /// else at the peer's defaults. Full attention in the innermost stage, linear attention elsewhere.
 class Unet : public Denoiser {
  public:
+  static constexpr int64_t kFirstKernel = 7;  ///< rows and columns of the first convolution
+
   /// Throws Error (exit code 2) on a configuration without meaning.
   Unet(const ModelConfig& config, const baselines::Ops& ops);
 

@@ -59,12 +59,20 @@ std::string patch_word(const PatchOptions& options) {
 }
 
 void require_equal_bands(int64_t ranks, const ModelConfig& model) {
+  const auto refuse = [&](const std::string& accepted) {
+    throw bad_input("--patch-parallel", "", std::to_string(ranks), accepted);
+  };
   const int64_t factor = int64_t{1} << (model.dim_mults.size() - 1);
   const int64_t lowest = model.resolution / factor;
-  if (ranks >= 1 && lowest % ranks == 0) return;
-  throw bad_input(
-      "--patch-parallel", "", std::to_string(ranks),
-      fmt::format("a divisor of the {} rows that the picture has in its lowest stage", lowest));
+  if (ranks < 1 || lowest % ranks != 0) {
+    refuse(
+        fmt::format("a divisor of the {} rows that the picture has in its lowest stage", lowest));
+  }
+  const int64_t reach = first_kernel_of(model) / 2;
+  if (model.resolution / ranks < reach) {
+    refuse(fmt::format("at most {}: the first convolution reaches {} rows into the next band",
+                       model.resolution / reach, reach));
+  }
 }
 
 /// Gives this rank's layers the other bands, by the number of their question.

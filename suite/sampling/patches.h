@@ -37,7 +37,8 @@ struct PatchOptions {
 void set_patch_mode(const std::string& word, PatchOptions& to);
 [[nodiscard]] std::string patch_word(const PatchOptions& options);
 
-/// Throws Error, exit code 2, unless so many bands have equally many rows in every stage.
+/// Throws Error, exit code 2, unless so many bands have equally many rows in every
+/// stage, and no layer reaches beyond the next band.
 void require_equal_bands(int64_t ranks, const ModelConfig& model);
 
 /// The evaluations of the network by one rank.

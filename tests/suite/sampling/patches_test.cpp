@@ -370,5 +370,16 @@ TEST(PatchParallel, refuses_bands_that_cannot_be_halved_as_the_picture_is) {
                                   "has in its lowest stage)")));
 }
 
+TEST(PatchParallel, refuses_bands_beyond_which_a_layer_reads) {
+  ModelConfig config = config_of("lucid");
+  config.resolution = 16;
+  config.dim_mults = {1, 2};
+  require_equal_bands(4, config);
+  EXPECT_EQ(test::outcome([&] { require_equal_bands(8, config); }),
+            std::pair(ExitCode::kBadInput,
+                      std::string("--patch-parallel: 8 (at most 5: the first convolution reaches 3 "
+                                  "rows into the next band)")));
+}
+
 }  // namespace
 }  // namespace noisemark::suite
