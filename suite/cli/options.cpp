@@ -14,6 +14,7 @@
 #include "reports/base/streams.h"
 #include "reports/export/exporters.h"
 #include "suite/run/spec/options.h"
+#include "suite/sampling/patches.h"
 
 namespace noisemark::suite {
 namespace {
@@ -207,9 +208,10 @@ constexpr std::array kRows{
          "control); sync_gn, stale_gn and separate_gn are displaced, with the statistics of group "
          "norms "
          "new, a step old, or of the own band alone",
-         "", 0, false, patch_modes},
+         "displaced", 0, false, patch_modes},
         at<&Options::patch_mode>},
-    Row{{kSample, "patch-warmup", "N", "synchronous steps after the first, which always is", "", 0},
+    Row{{kSample, "patch-warmup", "N", "synchronous steps after the first, which always is", "4",
+         0},
         at<&Options::patch_warmup>},
     Row{{kSample, "batch", "B", "samples that go through the network together", "16", 1},
         at<&Options::batch>},

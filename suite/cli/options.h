@@ -12,7 +12,6 @@
 #include "suite/quality/distance/measures.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/options.h"
-#include "suite/sampling/patches.h"
 
 namespace noisemark::suite {
 
@@ -76,8 +75,8 @@ struct Options {
   std::string variance;
   std::string noise;
   int64_t patch_parallel = 1;
-  std::string patch_mode = "displaced";
-  int64_t patch_warmup = PatchOptions{}.warmup;
+  std::string patch_mode;
+  std::optional<int64_t> patch_warmup;
   std::string extractor{kExtractors.front()};
   std::string resize;
   std::optional<double> max;

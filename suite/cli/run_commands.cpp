@@ -31,6 +31,7 @@
 #include "suite/run/spec/plan.h"
 #include "suite/run/sweep.h"
 #include "suite/sampling/folder.h"
+#include "suite/sampling/patches.h"
 #include "suite/sampling/sampler.h"
 #include "suite/sampling/steps.h"
 
@@ -280,7 +281,8 @@ SamplingPassOptions pass_options(const Options& given, const PlannedRun& plan) {
   options.sample = sample_config(given, plan.spec.definition);
   require_picture_channels(plan.spec.definition);
   set_patch_mode(given.patch_mode, options.patches);
-  options.patches.warmup = given.patch_warmup;
+  static_assert(PatchOptions{}.warmup == 4, "the help of --patch-warmup says so");
+  options.patches.warmup = given.patch_warmup.value_or(options.patches.warmup);
   take_noise(given, options);
   return options;
 }
@@ -326,6 +328,14 @@ Answer draw(const CommandLine& line, const PlannedRun& plan, const std::shared_p
   return answer;
 }
 
+/// Throws Error for what says nothing of a picture that one process draws.
+void require_no_patches(const Options& given) {
+  const std::string accepted = "only with --patch-parallel of at least 2";
+  if (!given.patch_mode.empty()) throw bad_input("--patch-mode", "", given.patch_mode, accepted);
+  if (!given.patch_warmup) return;
+  throw bad_input("--patch-warmup", "", std::to_string(*given.patch_warmup), accepted);
+}
+
 RunOptions options_of_patches(RunOptions options, const Rank& rank) {
   if (options.ranks == rank.ranks) return options;
   throw bad_input("--patch-parallel", "", std::to_string(options.ranks),
@@ -344,7 +354,10 @@ void require_patches_possible(const Options& options, const PlannedRun& plan) {
 Answer sample_images(const CommandLine& line) {
   RunOptions options = run_options(line);
   options.ranks = line.options.patch_parallel;
-  if (options.ranks == 1) return draw(line, plan_of(options), nullptr);
+  if (options.ranks == 1) {
+    require_no_patches(line.options);
+    return draw(line, plan_of(options), nullptr);
+  }
   const std::optional<Rank> rank = own_rank();
   if (rank) options = options_of_patches(options, *rank);
   const PlannedRun plan = plan_of(options);

@@ -142,6 +142,12 @@ TEST_F(SampleByRanks, refuses_what_it_cannot_do) {
   EXPECT_NE(word.err.find("one of: full_sync, displaced, sync_gn, stale_gn, separate_gn, no_sync"),
             std::string::npos)
       << word.err;
+  for (const Words& alone : {Words{"--patch-mode", "no_sync"}, Words{"--patch-warmup", "2"}}) {
+    const Finished refused = sample("out", alone);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_EQ(refused.err, "noisemark: " + alone.front() + ": " + alone.back() +
+                               " (only with --patch-parallel of at least 2)\n");
+  }
   EXPECT_FALSE(fs::exists(out("out")));
 }
 
