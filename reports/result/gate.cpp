@@ -31,7 +31,6 @@ Gate decided(Gate gate, double value) {
 }
 
 constexpr std::string_view kFiniteLoss = "finite_loss";
-constexpr std::string_view kGradientError = "gradient_error";
 
 Gate finite_loss(const Result& result, const Finiteness& finiteness) {
   const Metric* skips = find_metric(result, "skipped_steps");
@@ -451,13 +450,13 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
 }
 
 GateRule gradient_error_rule(double bound) {
-  return {std::string(kGradientError), "gradient_error", "at most", bound};
+  return {std::string(kGradientErrorGate), "gradient_error", "at most", bound};
 }
 
 std::vector<std::string_view> gates_of_the_program() {
   std::vector<std::string_view> names;
   for (const BuiltInGate& row : kBuiltInGates) names.push_back(row.name);
-  names.push_back(kGradientError);
+  names.push_back(kGradientErrorGate);
   return names;
 }
 

@@ -39,6 +39,9 @@ struct Finiteness {
                                                const std::vector<GateRule>& rules,
                                                const Finiteness& finiteness);
 
+/// The gate of gradient_error_rule().
+inline constexpr std::string_view kGradientErrorGate = "gradient_error";
+
 /// Returns the rule by which a run judges a lossy mode's gradient error, as if the definition
 /// declared it.
 [[nodiscard]] GateRule gradient_error_rule(double bound);

@@ -437,50 +437,15 @@ RangeRow judge_range_row(const std::vector<const NamedResult*>& runs, const Qual
 
 namespace {
 
-// "Measured" is the range over the first seeds of gmm16-ho@cpu and gmm16-ho-relu@cpu, under the
-// codec alone and behind echo.
-constexpr CodecBound kBounds[] = {
-    {"dpr16", 0x1p-10},  // 10 bits of mantissa: 2^-11 of a value; measured 0.00020 to 0.00025
-    {"dpr10", 0x1p-4},   // 4 bits: 2^-5; measured 0.013 to 0.016
-    {"dpr8", 0x1p-3},    // 3 bits: 2^-4; measured 0.016 to 0.042
-    // 15 steps between the extremes of 256 values: 0.15 of their deviation; measured 0.090 to 0.159
-    {"q4", 0.3},
-    // 3 steps: 0.7 of their deviation; measured 0.35 to 0.48
-    {"q2", kLoosestGradientBound},
-};
-
-/// Returns whether `word` is one of the parts of a mode, which "+" joins and "," sets limits to.
-bool has_part(std::string mode, std::string_view word) {
-  std::replace(mode.begin(), mode.end(), ',', '+');
-  return fmt::format("+{}+", mode).find(fmt::format("+{}+", word)) != std::string::npos;
-}
-
-/// The bound of the loosest codec among the parts of a mode.
-double bound_of_codec(const std::string& mode) {
-  double bound = 0;
-  std::vector<std::string_view> known;
-  for (const CodecBound& one : kBounds) {
-    if (has_part(mode, one.codec)) bound = std::max(bound, one.bound);
-    known.push_back(one.codec);
+/// The bound by which the runs themselves judged the gradient's error; empty where none did.
+std::optional<double> gradient_bound_of(const Pairing& pairing) {
+  for (const RunPair& pair : pairing.cell.pairs) {
+    for (const Gate& gate : pair.second->result.gates) {
+      if (gate.name == kGradientErrorGate) return gate.bound;
+    }
   }
-  if (bound > 0) return bound;
-  throw bad_input("bound of the gradient's error", "codec of the mode", mode,
-                  fmt::format("{}", fmt::join(known, ", ")));
+  return std::nullopt;
 }
-
-}  // namespace
-
-std::span<const CodecBound> codec_bounds() {
-  return kBounds;
-}
-
-double gradient_error_bound(const Result& result) {
-  if (const auto defined = quality_key(result, "gradient_error_max")) return *defined;
-  if (const auto& allowed = result.memory_mode.budget.error_frac) return kBudgetSlack * *allowed;
-  return bound_of_codec(result.identity.mode);
-}
-
-namespace {
 
 StepRow row_of(const Pairing& pairing, int tier) {
   StepRow row;
@@ -543,8 +508,7 @@ StepRow bits(const Pairing& pairing) {
 
 StepRow gradient(const Pairing& pairing) {
   StepRow row = row_of(pairing, 1);
-  const Result& first = pairing.cell.pairs.front().second->result;
-  row.bound = gradient_error_bound(first);
+  row.bound = gradient_bound_of(pairing);
   std::string missing = "it was not measured";
   for (const RunPair& pair : pairing.cell.pairs) {
     const GradientError& error = pair.second->result.memory_mode.gradient_error;
@@ -557,7 +521,7 @@ StepRow gradient(const Pairing& pairing) {
     const bool larger = !row.value || !(*error.error_frac <= *row.value);
     if (larger && !std::isnan(row.value.value_or(0))) row.value = error.error_frac;
   }
-  if (!row.value) {
+  if (!row.value || !row.bound) {
     row.words = "not judged: " + missing;
   } else if (*row.value <= *row.bound) {  // NaN fails this
     settle(row, QualityVerdict::kPass, "within the bound");

@@ -82,28 +82,6 @@ struct RangeVerdict {
                                        const QualityRange& range, const BootstrapOptions& options,
                                        const Looks& looks = {});
 
-// Tier 1: how far one step of a lossy mode may move the gradient.
-
-struct CodecBound {
-  std::string_view codec;  ///< its word in the name of a mode
-  double bound = 0;        ///< largest allowed |g - g0| / |g0|, all gradients together
-};
-
-/// The bound of every codec, the finest first. It is twice what the codec may do to one value, or
-/// more where the trainings of the suites showed more.
-[[nodiscard]] std::span<const CodecBound> codec_bounds();
-
-/// A step's gradient may be off by so much; beyond it training is another one. At an angle of at
-/// most 45 degrees to the exact step it still goes down.
-inline constexpr double kLoosestGradientBound = 0.7;
-/// A budget promises its error of the step that it was planned by; another one has other values.
-inline constexpr double kBudgetSlack = 2;
-
-/// The bound for a run under a lossy mode: quality.gradient_error_max, if the run's definition sets
-/// it; for a budget kBudgetSlack times the error that it allows; else that of the mode's codec
-/// ("echo+dpr8"). Throws bad_input() for a mode without a codec of codec_bounds().
-[[nodiscard]] double gradient_error_bound(const Result& result);
-
 /// Tiers 0 and 1: what is known about every step of a mode, before any statistics. It is nothing
 /// for a variant whose mode says neither (its runs never came to their passes), and for mode
 /// "none".
@@ -115,7 +93,7 @@ inline constexpr double kBudgetSlack = 2;
 ///   INCONCLUSIVE  a certificate was to be made and is unavailable;
 ///   else not judged, and words say why.
 /// Tier 1, of a lossy mode: the largest relative error of one step's gradient over the seeds that
-/// measured it is at most the definition's bound. It is not judged where none did.
+/// measured it is at most the bound of these runs' own gate. It is not judged where none did.
 [[nodiscard]] std::vector<StepRow> step_rows(const Pairing& pairing);
 
 }  // namespace noisemark::reports

@@ -20,7 +20,6 @@
 #include "reports/result/json_io.h"
 #include "reports/result/metrics.h"
 #include "reports/result/warmup.h"
-#include "reports/seeds/gates.h"
 #include "suite/config/lock.h"
 #include "suite/environment/child.h"
 #include "suite/environment/environment.h"
@@ -517,7 +516,7 @@ class SingleRun {
     std::vector<reports::GateRule> rules = gate_rules(definition);
     const reports::MemoryMode& mode = result_.memory_mode;
     if (mode.measured && !mode.lossless && run_.options.certificate) {
-      rules.push_back(reports::gradient_error_rule(reports::gradient_error_bound(result_)));
+      rules.push_back(reports::gradient_error_rule(gradient_bound(run_.plan.spec)));
     }
     result_.gates = reports::evaluate_gates(result_, rules, run_.training.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);

@@ -3,11 +3,15 @@
 #include <fmt/ranges.h>
 
 #include "baselines/device_parts.h"
+#include "memopt/modes/mode_grammar.h"
 #include "reports/base/error.h"
 #include "reports/profile/limit.h"
 
 namespace noisemark::suite {
 namespace {
+
+/// A budget promises its error of the step that it was planned by; another one has other values.
+constexpr double kBudgetSlack = 2;
 
 /// Checks what only a GPU does, and a mode whose steps need the host.
 void require_gpu(const RunSpec& spec) {
@@ -34,11 +38,20 @@ ModeSpec resolve_mode(const std::string& spelling) {
   ModeSpec spec{mode->name(), mode->lossless(), mode->forwards_until_steady(),
                 memopt::why_host_is_needed(mode->name()), std::nullopt};
   if (spec.name.starts_with(memopt::kBudgetPrefix)) spec.budget = memopt::parse_budget(spec.name);
+  if (!spec.lossless) {
+    spec.gradient_bound = spec.budget ? kBudgetSlack * spec.budget->error.value()
+                                      : memopt::parse_mode(spec.name).rounding()->gradient_bound;
+  }
   return spec;
 }
 
 BaselineSpec resolve_baseline(const std::string& spelling) {
   return {spelling, baselines::parse_baseline(spelling)};
+}
+
+double gradient_bound(const RunSpec& spec) {
+  const double defined = spec.definition.quality.gradient_error_max;
+  return defined > 0 ? defined : spec.mode.gradient_bound;
 }
 
 std::string variant_label(const RunSpec& spec) {

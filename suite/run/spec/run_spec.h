@@ -22,6 +22,7 @@ struct ModeSpec {
   int64_t forwards_until_steady = 0;     ///< passes before the mode does what its name says
   std::string needs_host;                ///< why a device cannot repeat its steps; empty: it can
   std::optional<memopt::Budget> budget;  ///< limits of a budget mode; empty: another mode
+  double gradient_bound = 0;             ///< the most that a step's gradient may be off; 0: nothing
 
   [[nodiscard]] bool is_none() const { return name == "none"; }
   /// Makes the mode anew, attached to nothing.
@@ -67,6 +68,10 @@ struct RunSpec {
     return micro_batches > 0 ? 1 : definition.train.accumulation;
   }
 };
+
+/// The most that a step's gradient may be off, as a share of it: the definition's
+/// quality.gradient_error_max, if it sets one, else the bound of its mode.
+[[nodiscard]] double gradient_bound(const RunSpec& spec);
 
 /// "none-plain-fp32": the folder and label of a run of this spec.
 [[nodiscard]] std::string variant_label(const RunSpec& spec);

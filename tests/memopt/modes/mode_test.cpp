@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -22,6 +23,25 @@ TEST(Modes, are_made_as_their_table_says) {
     EXPECT_EQ(mode->name(), entry.name);
     EXPECT_EQ(mode->lossless(), entry.lossless);
     EXPECT_FALSE(entry.summary.empty());
+  }
+}
+
+TEST(Modes, that_round_finer_have_no_looser_bound_of_the_gradient) {
+  std::vector<double> bounds;
+  for (const ModeWord& word : mode_words()) {
+    EXPECT_EQ(word.gradient_bound > 0, word.place == ModeWord::Place::kRounding) << word.word;
+    if (word.gradient_bound > 0) bounds.push_back(word.gradient_bound);
+  }
+  ASSERT_GE(bounds.size(), 5U);
+  EXPECT_TRUE(std::is_sorted(bounds.begin(), bounds.end(), std::less_equal<>{}));
+  EXPECT_EQ(bounds.back(), kLoosestGradientBound);
+}
+
+TEST(Modes, that_round_fail_a_codec_that_rounds_as_the_next_coarser_one) {
+  // The errors of the first seed of gmm16-ho under the coarser one, on a CPU.
+  for (const auto& [mode, error] : {std::pair{"dpr16", 0.0163}, std::pair{"dpr10", 0.0895},
+                                    std::pair{"dpr8", 0.475}, std::pair{"q4", 0.475}}) {
+    EXPECT_LT(parse_mode(mode).rounding()->gradient_bound, error) << mode;
   }
 }
 

@@ -20,7 +20,6 @@
 #include "memopt/modes/budget.h"
 #include "memopt/modes/mode_grammar.h"
 #include "memopt/record/step_graph.h"
-#include "reports/seeds/gates.h"
 #include "tests/memopt/programs/execute.h"
 #include "tests/memopt/programs/operators.h"
 
@@ -168,17 +167,10 @@ constexpr double kLastPlace = 0x1p-7;
 constexpr int kFewSteps = 3;
 constexpr double kOfFewSteps = 8;
 
-double benchmark_bound(std::string_view word) {
-  for (const reports::CodecBound& one : reports::codec_bounds()) {
-    if (one.codec == word) return one.bound;
-  }
-  throw std::logic_error("oracle: " + std::string(word) + ": no bound in reports/seeds/gates.cpp");
-}
-
 /// A codec with a mantissa of m bits has the bound 2^-m; one of b whole bits has 2^b - 1 steps, and
 /// draws them by the number of the step, which the host gives.
 Rounding rounding_of(const ModeWord& part) {
-  const double bound = benchmark_bound(part.word);
+  const double bound = part.gradient_bound;
   Rounding rounding;
   rounding.bound = kOfBenchmarks * std::max(bound, kLastPlace);
   if (part.needs_host.empty()) {

@@ -3,100 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "reports/base/error.h"
+#include "reports/result/gate.h"
 #include "reports/seeds/judge.h"
 #include "reports/seeds/study.h"
 #include "tests/reports/seeds/seeds.h"
 
 namespace noisemark::reports {
 namespace {
-
-using test::losses_of_none;
-using test::seeds_of;
-using test::together;
-using test::worse_by;
-
-Result under(const std::string& mode) {
-  Result result;
-  result.identity.mode = mode;
-  return result;
-}
-
-/// The verdict of tier 1 on a mode that errs by `frac` in one of its seeds and costs no quality.
-QualityVerdict verdict_on(const std::string& mode, double frac) {
-  const auto none = losses_of_none(4);
-  const auto errs = [=](Result& result, uint64_t seed) {
-    result.memory_mode.measured = true;
-    result.memory_mode.lossless = false;
-    if (seed == 0) result.memory_mode.gradient_error.error_frac = frac;
-  };
-  const QualityStudy study = judge_quality(
-      together({seeds_of("none", none), seeds_of(mode, worse_by(1e-5, 1e-5, none), errs)}));
-  EXPECT_EQ(study.steps.at(0).tier, 1) << quality_markdown(study);
-  return study.steps.at(0).verdict.value();
-}
-
-TEST(GradientBound, of_every_codec_passes_what_is_within_and_fails_what_is_beyond) {
-  for (const CodecBound& one : codec_bounds()) {
-    for (const char* before : {"", "echo+", "echo+attn+", "gist+"}) {
-      const std::string mode = std::string(before) + std::string(one.codec);
-      EXPECT_EQ(gradient_error_bound(under(mode)), one.bound) << mode;
-      EXPECT_EQ(verdict_on(mode, one.bound), QualityVerdict::kPass) << mode;
-      EXPECT_EQ(verdict_on(mode, one.bound * 1.001), QualityVerdict::kFail) << mode;
-    }
-  }
-}
-
-TEST(GradientBound, of_a_finer_codec_is_never_looser) {
-  ASSERT_GE(codec_bounds().size(), 5U);
-  for (size_t i = 1; i < codec_bounds().size(); ++i) {
-    EXPECT_LT(codec_bounds()[i - 1].bound, codec_bounds()[i].bound) << codec_bounds()[i].codec;
-  }
-}
-
-TEST(GradientBound, fails_a_codec_that_rounds_as_a_coarser_one) {
-  // The errors of the first seed of gmm16-ho under each, on a CPU.
-  struct Coarser {
-    const char* mode;
-    double error;  ///< the error of the coarser codec
-  };
-  for (const Coarser& one : {Coarser{"dpr16", 0.0163}, Coarser{"dpr10", 0.0895},
-                             Coarser{"dpr8", 0.475}, Coarser{"q4", 0.475}}) {
-    EXPECT_EQ(verdict_on(one.mode, one.error), QualityVerdict::kFail) << one.mode;
-  }
-}
-
-TEST(GradientBound, of_a_budget_is_twice_the_error_that_it_allows) {
-  Result result = under("budget:17MiB,error=0.02");
-  result.memory_mode.budget.error_frac = 0.02;
-  EXPECT_EQ(gradient_error_bound(result), 0.04);
-}
-
-TEST(GradientBound, of_the_definition_comes_before_all_others) {
-  Result result = under("dpr16");
-  result.definition = R"({"quality":{"gradient_error_max":0.5}})";
-  EXPECT_EQ(gradient_error_bound(result), 0.5);
-}
-
-TEST(GradientBound, of_what_has_no_known_codec_is_an_error_that_names_the_known_ones) {
-  std::string known;
-  for (const CodecBound& one : codec_bounds()) {
-    known.append(known.empty() ? "" : ", ").append(one.codec);
-  }
-  for (const char* mode : {"dpr", "dpr7", "echo+dpr7", ""}) {
-    try {
-      (void)gradient_error_bound(under(mode));
-      ADD_FAILURE() << mode;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      EXPECT_NE(std::string(error.what()).find(known), std::string::npos) << error.what();
-    }
-  }
-}
 
 using test::losses_of_none;
 using test::seeds_of;
@@ -135,10 +51,13 @@ const StepRow& step_of(const QualityStudy& study) {
   return study.steps.at(0);
 }
 
-test::ChangeSeed error_of(double frac) {
+test::ChangeSeed error_of(double frac, double bound = 0.7) {
   return mode_that_is(false, [=](Result& result, uint64_t seed) {
     if (seed != 1) return;
     result.memory_mode.gradient_error.error_frac = frac;
+    Gate& gate = result.gates.emplace_back();
+    gate.name = kGradientErrorGate;
+    gate.bound = bound;
   });
 }
 
@@ -192,14 +111,9 @@ TEST(StepGate, fails_a_lossy_mode_whose_gradient_is_another_one_in_any_seed) {
   EXPECT_EQ(judged_step("q2", error_of(kNan)).verdict, QualityVerdict::kFail);
 }
 
-TEST(StepGate, takes_the_bound_of_the_definition) {
-  const auto definition = R"({"quality":{"gradient_error_max":0.01}})";
-  const auto strict = [=](Result& result, uint64_t seed) {
-    error_of(0.02)(result, seed);
-    result.definition = definition;
-  };
-  const auto none = [=](Result& result, uint64_t) { result.definition = definition; };
-  EXPECT_EQ(step_of(judged_step("dpr8", strict, none)).verdict, QualityVerdict::kFail);
+TEST(StepGate, takes_the_bound_of_the_runs_own_gate) {
+  EXPECT_EQ(step_of(judged_step("dpr8", error_of(0.02, 0.01))).verdict, QualityVerdict::kFail);
+  EXPECT_EQ(step_of(judged_step("dpr8", error_of(0.02, 0.02))).verdict, QualityVerdict::kPass);
 }
 
 TEST(StepGate, without_a_measured_gradient_judges_nothing_and_says_why) {

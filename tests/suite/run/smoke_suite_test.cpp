@@ -9,7 +9,7 @@
 
 #include "memopt/modes/budget.h"
 #include "memopt/modes/mode.h"
-#include "reports/seeds/gates.h"
+#include "memopt/modes/mode_grammar.h"
 #include "suite/run/passes/mode_figures.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/plan.h"
@@ -113,13 +113,15 @@ TEST(CpuSuite, leaves_out_every_other_pass_of_what_it_judges_but_one_certificate
 TEST(CpuSuite, has_a_bound_of_its_own_for_the_gradient_under_every_lossy_mode) {
   for (const memopt::ModeEntry& entry : memopt::modes()) {
     if (entry.lossless) continue;
-    reports::Result result;
-    result.identity.mode = entry.name;
-    result.memory_mode.budget = budget_of(resolve_mode(result.identity.mode));
-    const bool loosest = entry.name == "q2";
-    EXPECT_EQ(reports::gradient_error_bound(result) == reports::kLoosestGradientBound, loosest)
-        << entry.name;
+    const double bound = resolve_mode(std::string(entry.name)).gradient_bound;
+    EXPECT_GT(bound, 0) << entry.name;
+    EXPECT_EQ(bound == memopt::kLoosestGradientBound, entry.name == "q2") << entry.name;
   }
+}
+
+TEST(CpuSuite, bounds_a_budget_by_twice_the_error_that_it_allows) {
+  EXPECT_EQ(resolve_mode("budget:17MiB,error=0.02").gradient_bound, 0.04);
+  EXPECT_EQ(resolve_mode("budget:17MiB").gradient_bound, 0);
 }
 
 TEST(CpuSuite, ends_with_the_verdict_on_quality_where_that_is_worse) {

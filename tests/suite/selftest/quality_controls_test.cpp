@@ -13,7 +13,6 @@
 #include "reports/base/file.h"
 #include "reports/result/gate.h"
 #include "reports/result/json_io.h"
-#include "reports/seeds/gates.h"
 #include "reports/seeds/judge.h"
 #include "reports/seeds/measures.h"
 #include "reports/seeds/study.h"
@@ -223,15 +222,12 @@ TEST(QualityKeys, have_the_defaults_that_reports_judge_by_without_a_definition) 
 }
 
 TEST(QualityKeys, without_a_bound_of_their_own_leave_the_gradient_to_the_modes) {
-  reports::Result result;
-  result.identity.mode = "dpr16";
-  Definition definition = load_definition("gmm16-ho", "cpu");
-  result.definition = canonical_json(definition);
-  const double of_its_codec = reports::gradient_error_bound(result);
-  EXPECT_LT(of_its_codec, reports::kLoosestGradientBound);
-  definition.quality.gradient_error_max = 0.25;
-  result.definition = canonical_json(definition);
-  EXPECT_EQ(reports::gradient_error_bound(result), 0.25);
+  RunSpec spec;
+  spec.mode = resolve_mode("dpr16");
+  spec.definition = load_definition("gmm16-ho", "cpu");
+  EXPECT_EQ(gradient_bound(spec), spec.mode.gradient_bound);
+  spec.definition.quality.gradient_error_max = 0.25;
+  EXPECT_EQ(gradient_bound(spec), 0.25);
 }
 
 }  // namespace
