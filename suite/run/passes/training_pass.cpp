@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -327,10 +328,8 @@ class Pass {
     quality.weights = definition_.eval.weights;
     quality.samples = definition_.eval.samples;
     quality.evaluations = progress().evaluations;
-    if (definition_.eval.target_loss <= 0) {
-      quality.missing_reason = "the definition sets no target loss";
-      return;
-    }
+    quality.missing_reason = why_no_target(definition_);
+    if (!quality.missing_reason.empty()) return;
     quality.target_loss = definition_.eval.target_loss;
     for (const reports::Evaluation& evaluation : quality.evaluations) {
       if (evaluation.loss > *quality.target_loss) continue;
@@ -356,6 +355,16 @@ class Pass {
 };
 
 }  // namespace
+
+std::string why_no_target(const Definition& definition) {
+  if (definition.eval.target_loss <= 0) return "the definition sets no target loss";
+  const auto sets = [&](std::string_view key) {
+    return std::any_of(definition.overrides.begin(), definition.overrides.end(),
+                       [key](const std::string& one) { return one.starts_with(key); });
+  };
+  const bool is_of_others = sets("data.name=") && !sets("eval.target_loss=");
+  return is_of_others ? "the definition's target loss is of other images than these" : "";
+}
 
 int64_t evaluations_after(int64_t done, int64_t steps, int64_t every) {
   if (done >= steps) return 0;

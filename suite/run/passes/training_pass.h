@@ -55,6 +55,10 @@ struct TrainingOutcome {
 /// one is due every `every` steps (0: never) and at the end.
 [[nodiscard]] int64_t evaluations_after(int64_t done, int64_t steps, int64_t every);
 
+/// Says why no loss counts as reaching quality; empty: eval.target_loss does. A definition's target
+/// is of its own images: whoever names other data has none, unless they set it too.
+[[nodiscard]] std::string why_no_target(const Definition& definition);
+
 /// The timed pass: trains all steps, evaluates at the start, every `eval.every` steps and at the
 /// end, writes checkpoints, the final weights and their average. A NaN, an interrupt or an error
 /// ends it early and is told in the outcome; what was measured until then is kept. The clock of

@@ -52,6 +52,18 @@ std::string lax_definition() {
   return text;
 }
 
+TEST(TargetLoss, is_of_the_images_that_it_was_found_with) {
+  const auto why = [](const std::vector<std::string>& overrides) {
+    return why_no_target(load_definition("gmm16", "cpu", overrides));
+  };
+  EXPECT_EQ(why({}), "");
+  EXPECT_EQ(why({"train.steps=3"}), "");
+  EXPECT_EQ(why({"data.name=folder"}),
+            "the definition's target loss is of other images than these");
+  EXPECT_EQ(why({"data.name=folder", "eval.target_loss=0.2"}), "");
+  EXPECT_EQ(why({"eval.target_loss=0"}), "the definition sets no target loss");
+}
+
 TEST(Run, of_a_definition_of_the_users_own_is_custom_and_no_gate_of_it_applies) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "mine.toml";
