@@ -335,7 +335,7 @@ std::string quality(const std::vector<NamedResult>& results) {
     const Quality& q = result.quality;
     if (q.evaluations.empty()) continue;
     table.add_row({name, fmt::format("{}", result.seeds.base),
-                   metric_cell(result, *find_metric_row("val_loss")),
+                   metric_cell(result, *find_metric_row(kLossMetric)),
                    format_number(q.evaluations.front().loss),
                    q.target_loss ? format_number(*q.target_loss) : std::string(kMissing),
                    q.time_to_quality_s ? format_seconds(*q.time_to_quality_s) : "not reached"});

@@ -125,6 +125,18 @@ std::string comparable_key(const Identity& id) {
   return fmt::format("{} {} {}", benchmark_name(id), id.version, id.definition_sha256);
 }
 
+/// Custom ones ended where no gate failed; they cannot pass.
+std::string ended_words(int64_t passed, int64_t custom, int64_t all, std::string_view what) {
+  const bool none_can_pass = custom == all && custom > 0;
+  return fmt::format("{} of {} {} {}", none_can_pass ? custom : passed, all, what,
+                     none_can_pass ? "ended" : "passed");
+}
+
+std::string custom_addition(int64_t custom) {
+  if (custom == 0) return "";
+  return fmt::format(", {} custom (no gate failed, and the benchmark's do not apply)", custom);
+}
+
 /// The verdict that the runs of a suite came to.
 struct Tally {
   int64_t passed = 0;
@@ -160,19 +172,14 @@ struct Tally {
   }
 
   [[nodiscard]] std::string words() const {
-    std::string text = custom == all() && custom > 0
-                           ? fmt::format("{} of {} runs ended", custom, custom)
-                           : fmt::format("{} of {} runs passed", passed, all());
+    std::string text = ended_words(passed, custom, all(), "runs");
     if (failed > 0) text += fmt::format(", {} failed", failed);
     if (elsewhere > 0) text += fmt::format(", {} cannot run here", elsewhere);
     if (unfinished > 0) text += fmt::format(", {} not finished", unfinished);
-    if (custom > 0) text += fmt::format(", {} custom ({})", custom, kNoGateFailed);
-    return text + ".";
+    return text + custom_addition(custom) + ".";
   }
 
  private:
-  static constexpr const char* kNoGateFailed = "no gate failed, and the benchmark's do not apply";
-
   [[nodiscard]] int64_t all() const { return passed + failed + elsewhere + unfinished + custom; }
 };
 
@@ -290,7 +297,7 @@ std::string unfinished_words(const std::vector<NamedResult>& results) {
       const std::string& status = result.exit.status;
       if (words.empty() || !words.front().starts_with(status)) words.insert(words.begin(), status);
     }
-    const Metric* loss = find_metric(result, "val_loss");
+    const Metric* loss = find_metric(result, kLossMetric);
     if (loss != nullptr && !loss->value && !loss->missing_reason.empty())
       words.push_back("no val loss: " + loss->missing_reason);
     if (words.empty()) continue;
@@ -492,17 +499,12 @@ std::string headline(const Sweep& sweep) {
   const auto cells = std::ssize(sweep.rows) - impossible;
   const auto waiting = count([](const SweepRow& row) { return row.possible && !row.exit_code; });
   const auto failed = cells - passed - custom - full - waiting;
-  std::string text = custom == cells && custom > 0
-                         ? fmt::format("{} of {} cells ended", custom, cells)
-                         : fmt::format("{} of {} cells passed", passed, cells);
+  std::string text = ended_words(passed, custom, cells, "cells");
   if (full > 0) text += fmt::format(", {} ran out of memory", full);
   if (failed > 0) text += fmt::format(", {} did not pass", failed);
   if (waiting > 0) text += fmt::format(", {} not started", waiting);
   if (impossible > 0) text += fmt::format(", {} not possible", impossible);
-  if (custom > 0) {
-    text += fmt::format(", {} custom (no gate failed, and the benchmark's do not apply)", custom);
-  }
-  return text + ".";
+  return text + custom_addition(custom) + ".";
 }
 
 std::string reasons(const Sweep& sweep) {

@@ -61,6 +61,8 @@ struct TimeShare {
 
 /// The throughput: the metric that is gated, and beside whose column a table shows a ratio.
 inline constexpr std::string_view kRateMetric = "images_per_s";
+/// The metric of quality, which is gated too.
+inline constexpr std::string_view kLossMetric = "val_loss";
 
 struct MetricRow {
   std::string_view name;  ///< "images_per_s"; a "*" at one end stands for any text: "gpu_*"

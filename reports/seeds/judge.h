@@ -6,6 +6,7 @@
 
 #include "reports/base/statistics.h"
 #include "reports/compare/sides.h"
+#include "reports/result/metrics.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/variants.h"
 
@@ -17,7 +18,7 @@ inline constexpr double kWidestQualityMargin = 0.10;
 inline constexpr int64_t kMostLooks = 10;
 
 struct QualityOptions {
-  std::vector<QualityGate> gates = {{"val_loss", {}}};
+  std::vector<QualityGate> gates = {{std::string(kLossMetric), {}}};
   std::vector<QualityRange> ranges = {};
   double alpha = kAlpha;  ///< chance of any wrong PASS in any look, and of any wrong FAIL
   double power = 0.8;     ///< power at the smallest detectable difference

@@ -13,6 +13,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/streams.h"
 #include "reports/export/exporters.h"
+#include "reports/result/metrics.h"
 #include "suite/run/spec/options.h"
 #include "suite/sampling/patches.h"
 
@@ -107,7 +108,7 @@ constexpr std::array kRows{
          0, false, comparison_formats},
         at<&Options::format>},
     Row{{kQuality, "gate", "METRIC[=MARGIN]", "metric to judge, and its margin as a fraction",
-         "val_loss", 0, true},
+         reports::kLossMetric, 0, true},
         at<&Options::gates>},
     Row{{kQuality, "range", "METRIC=LOW:HIGH",
          "range of its mean over at least 5 seeds, in every mode", "", 0, true},

@@ -145,10 +145,8 @@ RecordedRounds recorded_rounds() {
 namespace {
 
 void derive_again(reports::Result& result) {
-  std::vector<reports::Metric> given;
-  const reports::Metric* skipped = reports::find_metric(result, "skipped_steps");
-  if (skipped != nullptr && skipped->value) given.push_back(*skipped);
-  std::vector<reports::Metric> derived = reports::derive_metrics(result, given);
+  // Those that no section of a result holds are as they were.
+  std::vector<reports::Metric> derived = reports::derive_metrics(result, result.metrics);
   // A metric that is newer than the recording has no counterpart there.
   std::erase_if(derived, [&](const reports::Metric& metric) {
     return reports::find_metric(result, metric.name) == nullptr;

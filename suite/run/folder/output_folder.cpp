@@ -197,10 +197,10 @@ std::string figures(const reports::Result& result) {
     if (row.name == reports::kRateMetric) {
       words += reports::rate_caveat(result.protocol.warmup_stable);
     }
-    if (row.name == "val_loss") words += beside_the_loss(result);
+    if (row.name == reports::kLossMetric) words += beside_the_loss(result);
   }
   const auto at_start = figure(result, "val_loss_initial");
-  if (at_start && !figure(result, "val_loss")) {
+  if (at_start && !figure(result, reports::kLossMetric)) {
     said.push_back("validation loss at the start " + reports::format_number(*at_start));
   }
   return said.empty() ? "" : fmt::format(": {}", fmt::join(said, ", "));
