@@ -33,11 +33,17 @@ struct CalibrationFile {
 namespace json {
 
 inline constexpr Document kAbDocument{
-    "noisemark.ab", "1.0.0",
-    "Raw samples of two builds that ran in turns, from which all else follows."};
+    "noisemark.ab", "Raw samples of two builds that ran in turns, from which all else follows."};
 
 inline constexpr Document kCalibrationDocument{
-    "noisemark.calibration", "1.0.0", "Comparisons of one build with itself on one machine."};
+    "noisemark.calibration", "Comparisons of one build with itself on one machine."};
+
+inline constexpr Document kPaceDocument{"noisemark.pace", "The session, once it is ready.", false,
+                                        "the first line of noisemark pace"};
+
+inline constexpr Document kTurnDocument{"noisemark.turn",
+                                        "The samples of the turn that was asked for.", false,
+                                        "every further line of noisemark pace"};
 
 template <>
 inline constexpr std::array kNames<AbSide>{std::pair{AbSide::kA, std::string_view{"A"}},
@@ -74,6 +80,35 @@ struct Fields<AbBuild> {
       field("identity", &AbBuild::identity, "everything that must be equal on both sides"),
       field("about", &AbBuild::about,
             "everything that may differ: commit, digest of the program, software")};
+};
+
+template <>
+struct Fields<PaceReady> {
+  using T = PaceReady;
+  static constexpr About kAbout{"PaceReady", ""};
+  static constexpr std::tuple kAll{
+      field("ready", &T::ready, "always true"),
+      field<T>("benchmark", &T::benchmark, "\"gmm16-ho@cpu\""),
+      field<T>("variant", &T::variant, "\"none-plain-fp32\""),
+      field("threads", &T::threads, "threads of LibTorch").left_out_if_empty(),
+      field<T>("batch", &T::batch, "images of a step").at_least(0),
+      field<T>("parameters", &T::parameters, "trainable parameters").at_least(0),
+      field<T>("identity", &T::identity, "what another build must agree in to do the same work"),
+      field<T>("about", &T::about, "what may differ: commit, digest of the program, software")};
+};
+
+template <>
+struct Fields<PaceTurn> {
+  using T = PaceTurn;
+  static constexpr About kAbout{"PaceTurn", ""};
+  static constexpr std::tuple kAll{
+      field("step_s", &T::step_s, "whole steps"),
+      field("data_wait_s", &T::data_wait_s, "waits for the batch").left_out_if_empty(),
+      field("forward_s", &T::forward_s, "forward passes").left_out_if_empty(),
+      field("backward_s", &T::backward_s, "backward passes").left_out_if_empty(),
+      field("optimizer_s", &T::optimizer_s, "optimizer updates").left_out_if_empty(),
+      field("ema_s", &T::ema_s, "updates of the averaged weights").left_out_if_empty(),
+      field("loss", &T::loss, "training losses, each the mean over micro-batches")};
 };
 
 template <>

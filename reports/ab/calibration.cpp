@@ -9,13 +9,12 @@
 #include <stdexcept>
 
 #include "reports/ab/ab_fields.h"
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/sealed_json.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/inference.h"
@@ -205,16 +204,14 @@ std::string calibration_json(const Calibration& calibration) {
                        {},
                        calibration.units};
   if (!file.units.empty()) file.summary = summarize(calibration);
-  return sealed_json(json::kCalibrationDocument, json::tree_of(file));
+  return document_text(json::kCalibrationDocument, json::tree_of(file));
 }
 
 Calibration read_calibration(const std::filesystem::path& path) {
   const auto file = std::filesystem::is_directory(path) ? path / kFileName : path;
   const std::string where = file.string();
-  const nlohmann::json json = unseal_json(read_file(file), json::kCalibrationDocument, where);
-  CalibrationFile found;
-  json::Reader(where, json::Bounds::kRequired)
-      .members(json, found, json::Path{}, {"schema", "checksum"});
+  const auto found = read_document<CalibrationFile>(read_file(file), json::kCalibrationDocument,
+                                                    where, {json::Bounds::kRequired});
   if (found.units.empty()) throw bad_input(where, "units", "[]", "at least one");
   Calibration calibration;
   calibration.benchmark = found.benchmark;

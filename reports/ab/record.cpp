@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include "reports/ab/ab_fields.h"
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
-#include "reports/base/sealed_json.h"
 
 namespace noisemark::reports {
 namespace {
@@ -33,26 +32,12 @@ AbSide other_side(AbSide side) {
   return side == AbSide::kA ? AbSide::kB : AbSide::kA;
 }
 
-AbBuild ab_build_of(const JsonFields& fields) {
-  AbBuild build;
-  build.benchmark = fields.text("benchmark");
-  build.variant = fields.text("variant");
-  build.batch = fields.count("batch");
-  build.parameters = fields.count("parameters");
-  build.identity = fields.strings("identity");
-  build.about = fields.strings("about");
-  return build;
-}
-
 std::string ab_json(const AbRecord& record) {
-  return sealed_json(json::kAbDocument, json::tree_of(record));
+  return document_text(json::kAbDocument, json::tree_of(record));
 }
 
 AbRecord ab_from_json(std::string_view text, const std::string& where) {
-  const nlohmann::json file = unseal_json(text, json::kAbDocument, where);
-  AbRecord record;
-  json::Reader(where, json::Bounds::kRequired)
-      .members(file, record, json::Path{}, {"schema", "checksum"});
+  auto record = read_document<AbRecord>(text, json::kAbDocument, where, {json::Bounds::kRequired});
   for (size_t i = 0; i < record.pairs.size(); ++i) {
     require_whole(record.pairs[i].warmup, where, fmt::format("pairs[{}].warmup", i));
     require_whole(record.pairs[i].turns, where, fmt::format("pairs[{}].turns", i));

@@ -13,8 +13,6 @@
 /// everything else follows (judge.h).
 namespace noisemark::reports {
 
-class JsonFields;
-
 /// A is the base, B the candidate.
 enum class AbSide { kA, kB };
 
@@ -32,9 +30,22 @@ struct AbBuild {
   int64_t parameters = 0;
 };
 
-/// Reads what a first answer of `pace` and ab.json have in common: all but the name. Throws Error
-/// (bad input) for what is missing or of another type.
-[[nodiscard]] AbBuild ab_build_of(const JsonFields& fields);
+/// The first answer of `pace`, when it is ready.
+struct PaceReady : AbBuild {
+  bool ready = true;
+  int64_t threads = 0;
+};
+
+/// Its answer to a turn: the samples of these steps.
+struct PaceTurn {
+  std::vector<double> step_s;
+  std::vector<double> data_wait_s;
+  std::vector<double> forward_s;
+  std::vector<double> backward_s;
+  std::vector<double> optimizer_s;
+  std::vector<double> ema_s;
+  std::vector<double> loss;
+};
 
 /// A block is ABBA or BAAB.
 inline constexpr int64_t kTurnsOfBlock = 4;

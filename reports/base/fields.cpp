@@ -7,7 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "reports/base/error.h"
+#include "reports/base/json.h"
 #include "reports/base/markdown.h"
 
 namespace noisemark::reports::json {
@@ -90,28 +90,11 @@ OrderedJson schema_of(const Shape& shape, const Rule& rule) {
   return json;
 }
 
-/// JSON on one line, with a space behind colons and commas.
-std::string line_of(const OrderedJson& json) {
-  if (!json.is_structured()) return json.dump();
-  std::string text;
-  for (const auto& item : json.items()) {
-    if (!text.empty()) text += ", ";
-    if (json.is_object()) text += OrderedJson(item.key()).dump() + ": ";
-    text += line_of(item.value());
-  }
-  return json.is_object() ? "{" + text + "}" : "[" + text + "]";
-}
-
-std::string text_of(const Shape::Member& member) {
-  if (member.rule.since.empty()) return std::string(member.text);
-  return fmt::format("{} (since {})", member.text, member.rule.since);
-}
-
 std::string property_line(const Shape::Member& member) {
   OrderedJson json = schema_of(*member.shape, member.rule);
   // Draft-07 ignores every other key beside a reference.
   if (json.contains("$ref")) json = {{"allOf", {json}}};
-  json["description"] = text_of(member);
+  json["description"] = member.text;
   return fmt::format("\"{}\": {}", member.key, line_of(json));
 }
 
@@ -131,24 +114,46 @@ std::string object_text(const Shape& shape, const std::vector<std::string>& extr
       indent, line_of(required), fmt::join(lines, ",\n" + indent + "  "));
 }
 
-/// "bytes" of `peak_bytes`: units are in the names.
-std::string_view unit_of(std::string_view key) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kUnits{
-      {{"_flop_per_s", "FLOP/s"},
-       {"_per_s", "1/s"},
-       {"_flop_per_image", "FLOP"},
-       {"_s", "s"},
-       {"_us", "microseconds"},
-       {"_bytes", "bytes"},
-       {"_frac", "share of 1"},
-       {"_mhz", "MHz"},
-       {"_w", "W"},
-       {"_c", "degrees Celsius"}}};
-  for (const auto& [ending, unit] : kUnits) {
-    if (key.ends_with(ending)) return unit;
+/// Returns whether a value is a number, or numbers.
+bool is_number(const Shape& shape) {
+  if (shape.entry) return is_number(*shape.entry);
+  return shape.kind == Kind::kInteger || shape.kind == Kind::kNumber;
+}
+
+/// "bytes" of `peak_bytes`: the unit of a number is in its key, alone or behind other words.
+std::string_view unit_of(const Shape& shape, std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kUnits{
+      {{"flop_per_s", "FLOP/s"},
+       {"bytes_per_s", "bytes/s"},
+       {"images_per_s", "images/s"},
+       {"per_s", "1/s"},
+       {"flop_per_image", "FLOP"},
+       {"flop", "FLOP"},
+       {"flops", "FLOP"},
+       {"s", "s"},
+       {"seconds", "s"},
+       {"ms", "milliseconds"},
+       {"us", "microseconds"},
+       {"ns", "nanoseconds"},
+       {"bytes", "bytes"},
+       {"bytes_by_formula", "bytes"},
+       {"by_category", "bytes"},
+       {"frac", "share of 1"},
+       {"ratio", "1"},
+       {"mhz", "MHz"},
+       {"w", "W"},
+       {"c", "degrees Celsius"},
+       {"images", "images"},
+       {"batch", "images"},
+       {"samples_seen", "images"},
+       {"samples_to_quality", "images"},
+       {"steps", "steps"}}};
+  if (!is_number(shape)) return "";
+  for (const auto& [words, unit] : kUnits) {
+    if (key == words) return unit;
+    if (key.ends_with(words) && key[key.size() - words.size() - 1] == '_') return unit;
   }
-  if (key == "us") return "microseconds";
-  return key == "bytes" ? key : "";
+  return "";
 }
 
 std::string type_words(const Shape& shape, const Rule& rule) {
@@ -175,36 +180,41 @@ std::string table_of(const Shape& shape) {
   for (const Shape::Member& member : shape.members) {
     const char* absent = member.rule.left_out_if_empty ? " (absent where empty)" : "";
     table.add_row({code(member.key), type_words(*member.shape, member.rule) + absent,
-                   std::string(unit_of(member.key)), text_of(member)});
+                   std::string(unit_of(*member.shape, member.key)), std::string(member.text)});
   }
   return table.text();
 }
 
 }  // namespace
 
+std::string schema_file(const Document& document) {
+  return fmt::format("{}.schema.json", document.name.substr(document.name.rfind('.') + 1));
+}
+
 std::string schema_text(const Document& document, const Shape& body) {
-  const std::string schema = line_of(
-      {{"type", "object"},
-       {"additionalProperties", false},
-       {"required", {"name", "version"}},
-       {"properties",
-        {{"name", {{"const", document.name}}}, {"version", {{"const", document.version}}}}}});
   std::vector<std::string> lines;
   std::vector<std::string> keys;
-  if (document.nested) {
-    keys.emplace_back("schema");
-    lines.push_back("\"schema\": " + schema);
-  }
-  if (document.sealed) {
-    keys.emplace_back("checksum");
-    lines.push_back("\"checksum\": " +
-                    line_of({{"type", "string"},
-                             {"pattern", kSha256},
-                             {"description",
-                              "SHA-256 of the bytes of this file with these 64 digits replaced by "
-                              "zeros"}}));
+  const auto add = [&](const char* key, const OrderedJson& rule) {
+    keys.emplace_back(key);
+    lines.push_back(fmt::format("\"{}\": {}", key, line_of(rule)));
+  };
+  if (document.printed_by.empty()) {
+    add("schema",
+        {{"type", "object"},
+         {"additionalProperties", false},
+         {"required", {"name", "version"}},
+         {"properties",
+          {{"name", {{"const", document.name}}}, {"version", {{"const", document.version}}}}}});
+    if (document.sealed) {
+      add("checksum",
+          {{"type", "string"},
+           {"pattern", kSha256},
+           {"description",
+            "SHA-256 of the bytes of this file with these 64 digits replaced by zeros"}});
+    }
   }
   std::vector<const Shape*> structs;
+  if (body.kind == Kind::kList) structs.push_back(body.entry.get());
   collect(body, structs);
   std::vector<std::string> definitions;
   for (const Shape* one : structs) {
@@ -215,23 +225,28 @@ std::string schema_text(const Document& document, const Shape& body) {
     definitions.push_back(fmt::format("    \"{}\": {{\n{}{}\n    }}", one->about.name, words,
                                       object_text(*one, {}, {}, 6)));
   }
+  const std::string rules = body.kind == Kind::kList
+                                ? fmt::format("  \"type\": \"array\",\n  \"items\": {}",
+                                              line_of(reference_to(*body.entry)))
+                                : object_text(body, lines, keys, 2);
   return fmt::format(
       "{{\n  \"$schema\": \"http://json-schema.org/draft-07/schema#\",\n"
       "  \"title\": \"{} {}\",\n  \"description\": {},\n{},\n  \"definitions\": {{\n{}\n  }}\n}}\n",
-      document.name, document.version, OrderedJson(document.text).dump(),
-      object_text(body, lines, keys, 2), fmt::join(definitions, ",\n"));
+      document.name, document.version, OrderedJson(document.text).dump(), rules,
+      fmt::join(definitions, ",\n"));
 }
 
 std::string fields_markdown(const Document& document, const Shape& body) {
-  const bool printed = document.version.empty();
+  const std::string heading = document.printed_by.empty()
+                                  ? fmt::format("{} {}", document.name, document.version)
+                                  : code(document.printed_by);
   std::string text = fmt::format(
-      "# The fields of {}{}{}\n\n{} Every key is always there, but for those that are marked, and "
-      "no "
-      "other.{}\n\n{}",
-      document.name, printed ? "" : " ", document.version, document.text,
-      printed ? "" : " A key came with the first version, unless its meaning names a later one.",
-      table_of(body));
+      "# The fields of {}\n\n{} Every key is always there, but for those that are marked, and no "
+      "other. Its JSON Schema is [{}]({}).\n\n",
+      heading, document.text, schema_file(document), schema_file(document));
   std::vector<const Shape*> structs;
+  if (body.kind == Kind::kList) structs.push_back(body.entry.get());
+  if (body.kind != Kind::kList) text += table_of(body);
   collect(body, structs);
   for (const Shape* one : structs) {
     text += fmt::format("\n### {}\n\n", one->about.name);

@@ -24,8 +24,8 @@
 ///           field("bytes", &DataFile::bytes, "size of the file").at_least(0)};
 ///     };
 ///
-/// Every field has a text for a reader of the file, or the compiler refuses it. A field came with
-/// the first version of its document, unless it says .since("1.1.0").
+/// Every field has a text for a reader of the file, or the compiler refuses it. One that joins when
+/// there are files already is .left_out_if_empty(), so that they are still read.
 ///
 /// A member may be a bool, an integer, a double, a string, an enumeration with Names, a struct with
 /// Fields, a Tree, and an optional, a list or a map by text of these.
@@ -43,7 +43,6 @@ struct Rule {
   bool left_out_if_empty = false;  ///< the key is absent where the value is empty
   bool one_line = false;           ///< a list of structs takes one line of the file
   bool time = false;               ///< a text is a time that there is, as is_utc() says
-  std::string_view since = {};     ///< the version that the field came with; empty: the first
 };
 
 template <class Struct, class Value>
@@ -79,9 +78,6 @@ struct Field {
   }
   constexpr Field time() const {
     return changed([](Rule& to) { to.time = true; });
-  }
-  constexpr Field since(std::string_view version) const {
-    return changed([&](Rule& to) { to.since = version; });
   }
   constexpr Field on_one_line() const {
     return changed([](Rule& to) { to.one_line = true; });
@@ -249,17 +245,27 @@ Shape shape_of() {
   }
 }
 
-/// The name and version that stand under the key `schema` of a document, before its checksum.
+/// A kind of document. Its first key is `schema`, with name and version, its second the checksum.
 struct Document {
-  std::string_view name;
-  std::string_view version;  ///< is empty where the document is only printed, and has no such key
-  std::string_view text;     ///< a sentence on the document, for the schema and the documentation
-  bool sealed = true;        ///< it has a checksum
-  bool nested = true;        ///< `schema` is an object; else the body has `schema` and `version`
+  std::string_view name;             ///< "noisemark.result"; its schema is result.schema.json
+  std::string_view text;             ///< a sentence for the schema and the documentation
+  bool sealed = true;                ///< it has a checksum
+  std::string_view printed_by = {};  ///< a command that prints it, without schema and checksum
+  std::string_view version = "1.0.0";
 };
 
-/// The JSON Schema (draft-07) of a document whose other members are those of `body`, a struct.
+/// A document with the shape of all that stands behind its schema and checksum: what is published
+/// of it follows from both.
+struct Published {
+  Document document;
+  Shape body;
+};
+
+/// The JSON Schema (draft-07) of a document.
 [[nodiscard]] std::string schema_text(const Document& document, const Shape& body);
+
+/// The name of the file that has this text: "result.schema.json".
+[[nodiscard]] std::string schema_file(const Document& document);
 
 /// Tables of every field in Markdown, a struct each: type, unit and text.
 [[nodiscard]] std::string fields_markdown(const Document& document, const Shape& body);

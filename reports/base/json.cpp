@@ -51,19 +51,15 @@ std::string json_fault(std::string_view text) {
   return "";
 }
 
-std::string fault_words(std::string_view text, const nlohmann::json::exception& error) {
-  const std::string place = json_fault(text);
-  if (!place.empty()) return "not JSON: " + place;
-  const std::string_view said = error.what();
-  if (dynamic_cast<const nlohmann::json::out_of_range*>(&error) != nullptr) {
-    const size_t begin = said.find('\'');
-    const size_t end = said.rfind('\'');
-    if (begin < end) return fmt::format("{}: missing", said.substr(begin + 1, end - begin - 1));
-    return "a list is too short";
+std::string line_of(const nlohmann::ordered_json& json) {
+  if (!json.is_structured()) return json.dump();
+  std::string text;
+  for (const auto& item : json.items()) {
+    if (!text.empty()) text += ", ";
+    if (json.is_object()) text += nlohmann::ordered_json(item.key()).dump() + ": ";
+    text += line_of(item.value());
   }
-  const size_t begin = said.find("] ");
-  return fmt::format("a value of another type: {}",
-                     said.substr(begin == std::string_view::npos ? 0 : begin + 2));
+  return json.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
 }  // namespace noisemark::reports

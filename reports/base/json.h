@@ -70,10 +70,8 @@ void require_shallow(std::string_view text, const std::string& where);
 /// «it is empty», or that a number is too large. It is empty for JSON.
 [[nodiscard]] std::string json_fault(std::string_view text);
 
-/// Says in plain words what a reader of `text` met: that it is no JSON, and where, that a key is
-/// missing, or that a value has another type than it must have.
-[[nodiscard]] std::string fault_words(std::string_view text,
-                                      const nlohmann::json::exception& error);
+/// JSON on one line, with a space behind colons and commas.
+[[nodiscard]] std::string line_of(const nlohmann::ordered_json& json);
 
 /// A missing value is null, as in every JSON file that the reports write.
 template <typename T>

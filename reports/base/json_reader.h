@@ -26,6 +26,9 @@ namespace noisemark::reports::json {
 /// Says whether a reader also refuses numbers beyond the bounds of their rules.
 enum class Bounds { kIgnored, kRequired };
 
+/// Says what a reader does with keys that no field has. What another build wrote may have more.
+enum class UnknownKeys { kRefused, kIgnored };
+
 /// Fills structs that have Fields from parsed JSON, strictly: every key must be there, unless its
 /// rule allows it to be left out, and no other one; a value that must be one of some names is one.
 /// Throws Error (bad input), «where: path: found (accepted)».
@@ -33,8 +36,9 @@ class Reader {
  public:
   using Json = nlohmann::json;
 
-  explicit Reader(std::string where, Bounds bounds = Bounds::kIgnored)
-      : where_(std::move(where)), bounds_(bounds) {}
+  explicit Reader(std::string where, Bounds bounds = Bounds::kIgnored,
+                  UnknownKeys unknown = UnknownKeys::kRefused)
+      : where_(std::move(where)), bounds_(bounds), unknown_(unknown) {}
 
   void value(const Json& from, bool& to, const Path& path) const {
     if (!from.is_boolean()) throw wrong(from, path, "true or false");
@@ -112,6 +116,7 @@ class Reader {
     std::apply([&](const auto&... fields) { (keys.emplace_back(fields.key), ...); },
                Fields<Struct>::kAll);
     for (const auto& [key, entry] : from.items()) {
+      if (unknown_ == UnknownKeys::kIgnored) break;
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
         throw bad_input(where_, Path{&path, key}.text(), "unknown key", accepted_names(key, keys));
       }
@@ -144,6 +149,7 @@ class Reader {
  private:
   std::string where_;
   Bounds bounds_;
+  UnknownKeys unknown_;
 
   template <class Struct, class Value>
   void member(const Json& from, Struct& to, const Field<Struct, Value>& field,

@@ -27,16 +27,15 @@ class Printer {
  public:
   explicit Printer(std::string where) : where_(std::move(where)) {}
 
-  /// The text of a whole file. The schema comes first, then the checksum as 64 zeros.
+  /// The text of a whole file, with the keys of `beginning` before those of `body`.
   template <Described Struct>
-  std::string file(const Document& document, const Struct& body) {
+  std::string file(const nlohmann::ordered_json& beginning, const Struct& body) {
     open('{', true);
-    separate(true);
-    text_ += fmt::format(R"("schema": {{"name": "{}", "version": "{}"}})", document.name,
-                         document.version);
-    separate(false);
-    text_ += fmt::format(R"("checksum": "{:064}")", 0);
-    first_member_ = false;
+    for (const auto& [key, value] : beginning.items()) {
+      separate(first_member_);
+      first_member_ = false;
+      text_ += quoted(key) + ": " + line_of(value);
+    }
     members(body, Path{});
     close('}');
     return text_ + "\n";

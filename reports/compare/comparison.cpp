@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "reports/base/document.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
 #include "reports/compare/comparison_fields.h"
@@ -83,11 +84,7 @@ std::string exit_words(const Comparison& comparison) {
 }
 
 std::string comparison_json(const Comparison& comparison) {
-  using Json = nlohmann::ordered_json;
-  const json::Document& document = json::kComparisonDocument;
-  Json json = {{"schema", {{"name", document.name}, {"version", document.version}}}};
-  json.update(json::tree_of(comparison));
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document_text(json::kComparisonDocument, json::tree_of(comparison));
 }
 
 }  // namespace noisemark::reports

@@ -13,7 +13,7 @@
 namespace noisemark::reports::json {
 
 inline constexpr Document kComparisonDocument{
-    "noisemark.comparison", "1.0.0", "Two sets of results, judged: base and candidate.", false};
+    "noisemark.comparison", "Two sets of results, judged: base and candidate.", false};
 
 /// A row of `exact`. In ab.json an ExactRow has no cell, and other keys.
 struct CellRow : ExactRow {};

@@ -148,7 +148,6 @@ struct PredictionFile {
     std::vector<BatchPrediction> curve;
     Strings work;
   };
-  std::string schema = "noisemark.prediction 1";
   std::string title;
   std::optional<int64_t> memory_bytes;
   std::vector<Variant> variants;
@@ -181,8 +180,8 @@ struct PredictionPage {
 namespace json {
 
 inline constexpr Document kPredictionDocument{
-    "noisemark.prediction", "1", "The time and the peak of memory at measured and other batches.",
-    false, false};
+    "noisemark.prediction", "The time and the peak of memory at measured and other batches.",
+    false};
 
 template <class Point>
 double low_of(const Point& point) {
@@ -241,7 +240,6 @@ struct Fields<PredictionFile> {
   using T = PredictionFile;
   static constexpr About kAbout{"PredictionFile", ""};
   static constexpr std::tuple kAll{
-      field("schema", &T::schema, "name and version of this form").one_of("noisemark.prediction 1"),
       field("title", &T::title, "name of the benchmark"),
       field("memory_bytes", &T::memory_bytes, "the memory that was asked about; null: none was"),
       field("variants", &T::variants, "modes; the first is the one that others are compared with")};

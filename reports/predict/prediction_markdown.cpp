@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "reports/base/document.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
@@ -295,8 +296,7 @@ std::string file_text(const std::string& title, const std::vector<Modelled>& all
                              one.model.points(), one.variant->held_out, curve_of(one.model),
                              one.variant->work});
   }
-  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-  return json::tree_of(file).dump(1, ' ', false, kReplace) + "\n";
+  return document_text(json::kPredictionDocument, json::tree_of(file));
 }
 
 constexpr std::string_view kDefinitions =

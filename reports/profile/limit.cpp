@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
+#include "reports/base/document.h"
 #include "reports/base/file.h"
 #include "reports/base/input_file.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/sealed_json.h"
 #include "reports/compare/sides.h"
 #include "reports/profile/characterization.h"
 #include "reports/render/report.h"
@@ -157,11 +157,7 @@ fs::path profile_in(const fs::path& folder) {
 }
 
 Profile parse_profile(const std::string& text, const fs::path& file) {
-  (void)unseal_json(text, json::kProfileDocument, file.string());
-  Profile profile;
-  json::Reader(file.string())
-      .members(nlohmann::json::parse(text), profile, json::Path{}, {"schema", "checksum"});
-  return profile;
+  return read_document<Profile>(text, json::kProfileDocument, file.string());
 }
 
 constexpr const char* kStep = "definition of a step";

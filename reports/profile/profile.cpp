@@ -7,8 +7,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "reports/base/document.h"
 #include "reports/base/json_writer.h"
-#include "reports/base/sealed_json.h"
 
 namespace noisemark::reports {
 namespace {
@@ -510,7 +510,7 @@ std::vector<ProfiledMoment> moments_of(const Recording& recording,
 }
 
 std::string profile_json(const Profile& profile) {
-  return sealed_json(json::kProfileDocument, json::tree_of(profile));
+  return document_text(json::kProfileDocument, json::tree_of(profile));
 }
 
 }  // namespace noisemark::reports

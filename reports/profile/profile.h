@@ -164,7 +164,7 @@ inline constexpr size_t kMostInstants = 3000;
 namespace noisemark::reports::json {
 
 inline constexpr Document kProfileDocument{
-    "noisemark.profile", "1.0.0",
+    "noisemark.profile",
     "The time and the memory of some training steps. Times and bytes are of all steps together."};
 
 template <>

@@ -9,12 +9,12 @@
 #include <set>
 #include <system_error>
 
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/input_file.h"
 #include "reports/base/json.h"
 #include "reports/base/markdown.h"
-#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/base/system_error.h"
 #include "reports/render/plot.h"

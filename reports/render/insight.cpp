@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "reports/base/document.h"
 #include "reports/base/fields.h"
 #include "reports/base/file.h"
 #include "reports/base/input_file.h"
-#include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
-#include "reports/base/sealed_json.h"
 #include "reports/render/run_folder.h"
 
 namespace noisemark::reports {
@@ -21,11 +20,8 @@ struct InsightFile {
 
 namespace json {
 
-constexpr Document kInsightDocument{"noisemark.insight", "1.0.0",
+constexpr Document kInsightDocument{"noisemark.insight",
                                     "Sentences of a report that its result alone cannot say."};
-constexpr Document kSuiteDocument{"noisemark.suite", "1",
-                                  "Several runs with a common report; the key `schema` is the "
-                                  "text in this heading."};
 
 template <>
 struct Fields<InsightFile> {
@@ -44,9 +40,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Names the way out too: the sentences can be found again.
-OrderedJson unseal(const std::string& text, const std::string& where) {
+InsightFile insight_from_json(const std::string& text, const std::string& where) {
   try {
-    return unseal_json(text, json::kInsightDocument, where);
+    return read_document<InsightFile>(text, json::kInsightDocument, where);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}; without the file `noisemark report` finds its "
                                           "sentences again",
@@ -74,9 +70,7 @@ Insight read_insight(const fs::path& folder, const std::string& result_sha256,
   const fs::path file = folder / kInsightFile;
   const std::optional<std::string> text = read_addition(file, unread);
   if (!text) return {};
-  InsightFile noted;
-  json::Reader(file.string())
-      .members(unseal(*text, file.string()), noted, json::Path{}, {"schema", "checksum"});
+  const InsightFile noted = insight_from_json(*text, file.string());
   return noted.result_sha256 == result_sha256 ? Insight{noted.limit, noted.since} : Insight{};
 }
 
@@ -89,12 +83,12 @@ void write_insight(const fs::path& folder, const std::string& result_sha256,
     return;
   }
   const InsightFile noted{result_sha256, insight.limit, insight.since};
-  write_file_atomically(file, sealed_json(json::kInsightDocument, json::tree_of(noted)));
+  write_file_atomically(file, document_text(json::kInsightDocument, json::tree_of(noted)));
 }
 
-std::string folder_fields_markdown() {
-  return json::fields_markdown(json::kInsightDocument, json::shape_of<InsightFile>()) + "\n" +
-         json::fields_markdown(json::kSuiteDocument, json::shape_of<Suite>());
+std::vector<json::Published> folder_documents() {
+  return {{json::kInsightDocument, json::shape_of<InsightFile>()},
+          {json::kSuiteDocument, json::shape_of<Suite>()}};
 }
 
 }  // namespace noisemark::reports

@@ -8,12 +8,11 @@
 #include <system_error>
 #include <utility>
 
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
 #include "reports/base/input_file.h"
-#include "reports/base/json.h"
-#include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
@@ -26,7 +25,6 @@ namespace noisemark::reports {
 namespace {
 
 namespace fs = std::filesystem;
-using OrderedJson = nlohmann::ordered_json;
 
 void render(const fs::path& folder, const Result& result, const std::string& result_sha256,
             std::vector<Finding>& unread) {
@@ -39,10 +37,6 @@ void render_folder(const fs::path& folder, std::vector<Finding>& unread) {
   const fs::path file = folder / "result.json";
   const std::string text = read_file(file);
   render(folder, from_json(text, file.string()), sha256_of(text), unread);
-}
-
-Error not_a_suite(const fs::path& file, const std::string& what) {
-  return bad_input(file.string(), "not a suite", what, std::string(kSuiteSchema));
 }
 
 /// Every run has a folder of its own, below the suite's.
@@ -124,30 +118,14 @@ void write_result_alone(const fs::path& folder, const Result& result) {
 
 void write_suite(const fs::path& folder, const Suite& suite) {
   make_folder(folder);
-  OrderedJson json = {{"schema", kSuiteSchema}};
-  json.update(json::tree_of(suite));
   write_file_atomically(folder / "suite.json",
-                        json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+                        document_text(json::kSuiteDocument, json::tree_of(suite)));
 }
 
 std::optional<Suite> read_suite(const fs::path& folder) {
   const fs::path file = folder / "suite.json";
   if (!is_named(file)) return std::nullopt;
-  const std::string text = read_file(file);
-  require_shallow(text, file.string());
-  const auto tree =
-      nlohmann::json::parse(text, RefuseDoubles<nlohmann::json>(file.string()), false);
-  if (!tree.is_object()) {
-    const std::string fault = json_fault(text);
-    throw not_a_suite(file, fault.empty() ? "no object" : "not JSON: " + fault);
-  }
-  const json::Reader reader(file.string());
-  const json::Path top;
-  std::string schema;
-  reader.value(reader.at(tree, "schema", top), schema, json::Path{&top, "schema"});
-  if (schema != kSuiteSchema) throw not_a_suite(file, schema);
-  Suite suite;
-  reader.members(tree, suite, top, {"schema"});
+  auto suite = read_document<Suite>(read_file(file), json::kSuiteDocument, file.string());
   require_folders_below(file, suite.names);
   return suite;
 }

@@ -37,11 +37,8 @@ void write_run_folder(const std::filesystem::path& folder, const Result& result)
 /// Throws Error (cannot write).
 void write_result_alone(const std::filesystem::path& folder, const Result& result);
 
-/// The text of fields.md, which says what each key of insight.json and of suite.json is.
-[[nodiscard]] std::string folder_fields_markdown();
-
-/// The schema of suite.json, which it names in its first line.
-inline constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
+/// insight.json and suite.json.
+[[nodiscard]] std::vector<json::Published> folder_documents();
 
 /// The part of a suite that a folder has.
 struct SuitePart {
@@ -72,6 +69,9 @@ struct Suite {
 };
 
 namespace json {
+
+inline constexpr Document kSuiteDocument{"noisemark.suite", "Several runs with a common report.",
+                                         false};
 
 template <>
 struct Fields<SuitePart> {

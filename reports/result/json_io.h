@@ -43,9 +43,6 @@ void write_result(const std::filesystem::path& path, const Result& result);
 /// keeps it as reports/result/result.schema.json for other programs.
 [[nodiscard]] std::string result_schema();
 
-/// Every field of result.json in tables of Markdown: reports/result/fields.md.
-[[nodiscard]] std::string result_fields_markdown();
-
 /// Says how a JSON text departs from the schema, a sentence each with the path; empty: it holds.
 [[nodiscard]] std::vector<std::string> schema_problems(std::string_view text);
 

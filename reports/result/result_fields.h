@@ -13,7 +13,7 @@
 namespace noisemark::reports::json {
 
 inline constexpr Document kResultDocument{
-    "noisemark.result", "1.0.0",
+    "noisemark.result",
     "Everything that one run measured, and everything needed to repeat it. Units are in the names: "
     "_s seconds, _bytes bytes, _frac 0-1, _per_s per second. A number that could not be had is "
     "null with its reason beside it."};

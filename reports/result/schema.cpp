@@ -147,10 +147,6 @@ std::string result_schema() {
   return json::schema_text(json::kResultDocument, json::shape_of<Result>());
 }
 
-std::string result_fields_markdown() {
-  return json::fields_markdown(json::kResultDocument, json::shape_of<Result>());
-}
-
 std::vector<std::string> schema_problems(std::string_view text) {
   const auto file = nlohmann::json::parse(text, nullptr, false);
   if (file.is_discarded()) return {"the file is not valid JSON"};

@@ -86,8 +86,6 @@ struct SamplingFile {
     std::string shared_processors;
     std::vector<PatchSteps> steps;
   };
-  std::string schema = "noisemark.sampling";
-  std::string schema_version = "1.0.0";
   DrawnSamples::Definition definition;
   DrawnSamples::Weights weights;
   DrawnSamples::Sampler sampler;
@@ -160,8 +158,6 @@ struct DistanceFile {
     QualityVerdict verdict = QualityVerdict::kInconclusive;
     std::string words;
   };
-  std::string schema = "noisemark.distance";
-  int64_t version = 1;
   Set a;
   Set b;
   int64_t d = 0;
@@ -186,12 +182,11 @@ struct DistanceFile {
 namespace json {
 
 inline constexpr Document kSamplingDocument{
-    "noisemark.sampling", "1.0.0", "What decides samples that lie beside it, and their checksums.",
-    false, false};
+    "noisemark.sampling", "What decides samples that lie beside it, and their checksums.", false};
 
 inline constexpr Document kDistanceDocument{
-    "noisemark.distance", "1", "How far two sets of samples are apart, and how that was measured.",
-    false, false};
+    "noisemark.distance", "How far two sets of samples are apart, and how that was measured.",
+    false};
 
 template <>
 struct Fields<DrawnSamples::Definition> {
@@ -325,8 +320,6 @@ struct Fields<SamplingFile> {
   using T = SamplingFile;
   static constexpr About kAbout{"SamplingFile", ""};
   static constexpr std::tuple kAll{
-      field("schema", &T::schema, "name of this form").one_of("noisemark.sampling"),
-      field("schema_version", &T::schema_version, "version of this form").one_of("1.0.0"),
       field("definition", &T::definition, "the benchmark's definition"),
       field("weights", &T::weights, "the weights that drew"),
       field("sampler", &T::sampler, "the way from noise to samples"),
@@ -433,8 +426,6 @@ struct Fields<DistanceFile> {
   using T = DistanceFile;
   static constexpr About kAbout{"DistanceFile", ""};
   static constexpr std::tuple kAll{
-      field("schema", &T::schema, "name of this form").one_of("noisemark.distance"),
-      field("version", &T::version, "version of this form").one_of("1"),
       field("a", &T::a, "evaluated set"),
       field("b", &T::b, "reference"),
       field("d", &T::d, "features of a sample"),

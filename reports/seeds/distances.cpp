@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
-#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
 #include "reports/result/definition.h"
@@ -263,8 +263,7 @@ class DistanceMetrics {
 /// input), beginning with `where`, for what is no such file.
 std::vector<RunDistance> distances_in(const std::string& text, const Result& run,
                                       const std::string& name, const std::string& where) {
-  DistanceFile file;
-  json::Reader(where).value(Json(parse_json(text, where)), file, json::Path{});
+  const auto file = read_document<DistanceFile>(text, json::kDistanceDocument, where);
   return DistanceMetrics(file, run, name).all();
 }
 

@@ -7,13 +7,10 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "reports/base/document.h"
 #include "reports/base/error.h"
-#include "reports/base/json.h"
-#include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/quantity.h"
-#include "reports/base/sealed_json.h"
-#include "reports/base/sha256.h"
 #include "reports/result/json_io.h"
 #include "reports/seeds/study_fields.h"
 
@@ -22,46 +19,6 @@ namespace noisemark::reports {
 namespace {
 
 using json::kQualityDocument;
-using json::Path;
-using Json = nlohmann::json;
-
-Error not_ours(const std::string& where, const std::string& found) {
-  return bad_input(where, "", found,
-                   fmt::format("what `noisemark quality --out` writes, {}; without the file the "
-                               "runs are judged as if never before",
-                               kQualityDocument.version));
-}
-
-Json parsed(std::string_view text, const std::string& where) {
-  require_shallow(text, where);
-  try {
-    return Json::parse(text, RefuseDoubles<Json>(where));
-  } catch (const Json::exception& error) {
-    throw not_ours(where, fault_words(text, error));
-  }
-}
-
-void require_our_version(const Json& file, const json::Reader& reader, const std::string& where) {
-  const Path top;
-  const Path path{&top, "schema"};
-  const Json& schema = reader.at(file, "schema", top);
-  std::string name;
-  std::string version;
-  reader.value(reader.at(schema, "name", path), name, Path{&path, "name"});
-  reader.value(reader.at(schema, "version", path), version, Path{&path, "version"});
-  if (name == kQualityDocument.name && version == kQualityDocument.version) return;
-  throw not_ours(where, name + " " + version);
-}
-
-/// A list of looks that was shortened would give a study more of them than it pays for.
-void require_whole(std::string_view text, const Json& file, const json::Reader& reader,
-                   const std::string& where) {
-  std::string stated;
-  reader.value(reader.at(file, "checksum", Path{}), stated, Path{nullptr, "checksum"});
-  const std::string expected = expected_checksum(text, stated);
-  if (!expected.empty() && expected == stated) return;
-  throw not_ours(where, "the file was changed after it was written, or not written whole");
-}
 
 /// A study that claims something has taken its look, which is at the runs that it names.
 void require_own_look(const QualityStudy& study, const std::string& where) {
@@ -83,7 +40,8 @@ void require_own_look(const QualityStudy& study, const std::string& where) {
     std::sort(stated.begin(), stated.end());
     if (stated == own) return;
   }
-  throw not_ours(where, fmt::format("look {} is not at the runs that it judged", looks.number));
+  throw bad_input(where, "", fmt::format("look {} is not at the runs that it judged", looks.number),
+                  "");
 }
 
 }  // namespace
@@ -118,27 +76,23 @@ std::string_view design_name(TestDesign design) {
 }
 
 std::string quality_json(const QualityStudy& study) {
-  const std::string zeros(64, '0');
   QualityStudy file = study;
   file.exit_code = static_cast<int>(exit_code_of(study));
-  nlohmann::ordered_json json = {
-      {"schema", {{"name", kQualityDocument.name}, {"version", kQualityDocument.version}}},
-      {"checksum", zeros}};
+  OrderedJson json = beginning_of(kQualityDocument);
   json.update(json::tree_of(file));
-  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const std::string key = "\"checksum\": \"";
-  return text.replace(text.find(key + zeros) + key.size(), zeros.size(), sha256_of(text));
+  return with_checksum(json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
 QualityStudy quality_from_json(std::string_view text, const std::string& where) {
-  const Json file = parsed(text, where);
-  const json::Reader reader(where);
-  require_our_version(file, reader, where);
-  QualityStudy study;
-  reader.members(file, study, Path{}, {"schema", "checksum"});
-  require_whole(text, file, reader, where);
-  require_own_look(study, where);
-  return study;
+  try {
+    auto study = read_document<QualityStudy>(text, kQualityDocument, where);
+    require_own_look(study, where);
+    return study;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}; without the file the runs are judged as if never "
+                                          "before",
+                                          error.what()));
+  }
 }
 
 namespace {

@@ -13,7 +13,7 @@
 namespace noisemark::reports::json {
 
 inline constexpr Document kQualityDocument{
-    "noisemark.quality", "1.0.0",
+    "noisemark.quality",
     "Several seeds under several modes, judged beside a reference, and how they were judged."};
 
 template <>

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/base/fields.h"
 #include "reports/trace/span_graph.h"
 #include "reports/trace/trace.h"
 
@@ -135,7 +136,7 @@ struct QueueLengths {
 /// The same figures for programs, times in microseconds.
 [[nodiscard]] std::string trace_json(const Trace& trace, const CriticalPath& path);
 
-/// The text of fields.md, which says what each key of trace_json() is.
-[[nodiscard]] std::string trace_fields_markdown();
+/// The document that trace_json() prints.
+[[nodiscard]] json::Published trace_document();
 
 }  // namespace noisemark::reports

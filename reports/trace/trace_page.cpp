@@ -226,7 +226,7 @@ std::string trace_markdown(const std::string& title, const Trace& trace, const C
   return finished_page(text + kDefinitions);
 }
 
-/// The document that `trace --json` prints.
+/// The document that `trace --format json` prints.
 struct TraceFile {
   struct Path {
     std::string window;
@@ -248,8 +248,8 @@ struct TraceFile {
 
 namespace json {
 
-constexpr Document kTraceDocument{"`noisemark trace --json`", "",
-                                  "Where the time of a profiler's trace went."};
+constexpr Document kTraceDocument{"noisemark.trace", "Where the time of a profiler's trace went.",
+                                  false, "noisemark trace --format json"};
 
 template <>
 struct Fields<StreamIdle> {
@@ -373,8 +373,8 @@ std::string trace_json(const Trace& trace, const CriticalPath& path) {
   return json::printed(file);
 }
 
-std::string trace_fields_markdown() {
-  return json::fields_markdown(json::kTraceDocument, json::shape_of<TraceFile>());
+json::Published trace_document() {
+  return {json::kTraceDocument, json::shape_of<TraceFile>()};
 }
 
 }  // namespace noisemark::reports

@@ -18,11 +18,12 @@
 #include <system_error>
 #include <utility>
 
+#include "reports/ab/ab_fields.h"
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
 #include "reports/base/markdown.h"
-#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/base/system_error.h"
 #include "reports/result/json_io.h"
@@ -420,13 +421,26 @@ std::string PaceProcess::read_line() {
   }
 }
 
+namespace {
+
+/// A build of another commit may say more than this one knows.
+template <class Answer>
+Answer answer_of(const std::string& line, const std::string& where) {
+  namespace json = reports::json;
+  Answer answer;
+  json::Reader(where, json::Bounds::kRequired, json::UnknownKeys::kIgnored)
+      .value(reports::parse_json(line, where), answer, json::Path{});
+  return answer;
+}
+
+}  // namespace
+
 reports::AbBuild PaceProcess::await_ready() {
   const std::string line = read_line();
   try {
-    const reports::OrderedJson json = reports::parse_json(line, name_);
-    const reports::JsonFields fields(json, name_);
-    if (!fields.flag("ready")) throw fields.refusal("ready", "true");
-    return reports::ab_build_of(fields);
+    const auto ready = answer_of<reports::PaceReady>(line, name_);
+    if (!ready.ready) throw bad_input(name_, "ready", "false", "true");
+    return ready;
   } catch (const Error& error) {
     fail(fmt::format("not the first answer of noisemark pace: {}: {}", error.what(), shown(line)));
   }
@@ -436,17 +450,14 @@ reports::AbTurn PaceProcess::run(int64_t steps) {
   send(fmt::format("run {}\n", steps));
   const std::string line = read_line();
   try {
-    const reports::OrderedJson json = reports::parse_json(line, name_);
-    const reports::JsonFields fields(json, name_);
-    reports::AbTurn turn;
-    turn.step_s = fields.numbers("step_s");
-    turn.loss = fields.numbers("loss");
+    const auto turn = answer_of<reports::PaceTurn>(line, name_);
     const auto count = static_cast<size_t>(steps);
     if (turn.step_s.size() != count || turn.loss.size() != count ||
         std::any_of(turn.step_s.begin(), turn.step_s.end(), [](double s) { return s <= 0; })) {
-      throw fields.refusal("step_s", fmt::format("{} positive numbers, as many losses", steps));
+      throw bad_input(name_, "step_s", fmt::format("{} numbers", turn.step_s.size()),
+                      fmt::format("{} positive numbers, as many losses", steps));
     }
-    return turn;
+    return {.step_s = turn.step_s, .loss = turn.loss};
   } catch (const Error& error) {
     fail(fmt::format("not the answer to a turn: {}: {}", error.what(), shown(line)));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/fields.h"
 #include "suite/config/lock.h"
 
 /// The table of commands and the functions behind it. Each group of functions has a source of its
@@ -150,7 +151,7 @@ struct Command {
 /// Lists the same for programs, with the resolved canonical definitions, their hashes and whether
 /// `lock` holds them.
 [[nodiscard]] std::string list_json(const Lock& lock = shipped_lock());
-/// The text of fields.md: the keys of what `list`, `env`, `doctor` and `pace` print for programs.
-[[nodiscard]] std::string printed_fields_markdown();
+/// The documents that `list`, `env` and `doctor` print for programs.
+[[nodiscard]] std::vector<reports::json::Published> printed_documents();
 
 }  // namespace noisemark::suite

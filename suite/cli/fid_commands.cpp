@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
@@ -220,10 +221,6 @@ std::optional<std::string> moments_sha256(const FeatureSet& set) {
   return sha256.hex();
 }
 
-DistanceFile::Extractor extractor_of(const ExtractorInfo& info) {
-  return {info.name, info.distance, info.checksum, info.resize, info.provenance};
-}
-
 DistanceFile::Set set_of(const FeatureSet& set, const FeatureSet& other,
                          const std::optional<SamplingOrigin>& origin) {
   const std::string why = why_no_gate(set, other);
@@ -231,7 +228,7 @@ DistanceFile::Set set_of(const FeatureSet& set, const FeatureSet& other,
   file.name = set.name;
   if (set.samples != 0) file.n = set.samples;
   file.exact = set.exact;
-  if (set.extractor) file.extractor = extractor_of(*set.extractor);
+  file.extractor = set.extractor;
   file.extractor_asserted = set.extractor_asserted;
   file.moments_sha256 = moments_sha256(set);
   if (origin) file.drawn = origin->drawn;
@@ -310,7 +307,7 @@ std::string fid_json(const FidOutcome& outcome) {
   file.method = frechet.method;
   file.frechet_s = outcome.distance.frechet_s;
   add_parts(outcome, file);
-  return reports::json::tree_of(file).dump(2) + "\n";
+  return reports::document_text(reports::json::kDistanceDocument, reports::json::tree_of(file));
 }
 
 FeatureSetOptions set_options(const Options& given) {

@@ -66,7 +66,8 @@ struct Listing {
 
 namespace noisemark::reports::json {
 
-constexpr Document kListDocument{"`noisemark list --json`", "", "Everything that can be run."};
+constexpr Document kListDocument{"noisemark.list", "Everything that can be run.", false,
+                                 "noisemark list --json"};
 
 template <>
 struct Fields<suite::Listing::SuiteRow> {
@@ -275,11 +276,10 @@ std::string list_json(const Lock& lock) {
   return reports::json::printed(all);
 }
 
-std::string printed_fields_markdown() {
-  namespace json = reports::json;
-  return json::fields_markdown(json::kListDocument, json::shape_of<Listing>()) + "\n" +
-         machine_fields_markdown() + "\n" + doctor_fields_markdown() + "\n" +
-         pace_fields_markdown();
+std::vector<reports::json::Published> printed_documents() {
+  return {{reports::json::kListDocument, reports::json::shape_of<Listing>()},
+          machine_document(),
+          doctor_document()};
 }
 
 }  // namespace noisemark::suite

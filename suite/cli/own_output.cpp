@@ -66,7 +66,7 @@ constexpr std::array kFolderOfPictures = {"pictures"};
 constexpr std::array<Keeping, 8> kKeepings = {{
     {"result.json", reports::json::kResultDocument.name, kRunFiles, kFoldersOfRun},
     {"events.mlog", reports::kEventPrefix, kRunFiles, kFolderOfPlots},
-    {"suite.json", reports::kSuiteSchema, kSuiteFiles},
+    {"suite.json", reports::json::kSuiteDocument.name, kSuiteFiles},
     {"quality.json", reports::json::kQualityDocument.name, kQualityFiles},
     {"sampling.json", reports::json::kSamplingDocument.name, kSamplingFiles, kFolderOfPictures},
     {reports::kProfileFile, reports::json::kProfileDocument.name, kProfileFiles, kFolderOfPlots},

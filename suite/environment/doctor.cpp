@@ -24,8 +24,9 @@ inline constexpr std::array kNames<suite::Health>{
     std::pair{suite::Health::kMissing, std::string_view{"missing"}}};
 
 constexpr Document kDoctorDocument{
-    "`noisemark doctor --json`", "",
-    "A list of what a result can or cannot name here, and of what disturbs timing."};
+    "noisemark.doctor",
+    "A list of what a result can or cannot name here, and of what disturbs timing.", false,
+    "noisemark doctor --json"};
 
 template <>
 struct Fields<suite::Diagnosis> {
@@ -358,9 +359,8 @@ std::string doctor_json(const Diagnoses& diagnoses) {
   return reports::json::printed(diagnoses);
 }
 
-std::string doctor_fields_markdown() {
-  return reports::json::fields_markdown(reports::json::kDoctorDocument,
-                                        reports::json::shape_of<Diagnosis>());
+reports::json::Published doctor_document() {
+  return {reports::json::kDoctorDocument, reports::json::shape_of<Diagnoses>()};
 }
 
 }  // namespace noisemark::suite

@@ -30,7 +30,6 @@ struct Diagnosis {
 /// The text for people: a line each, what to do below it, and how many of each kind.
 [[nodiscard]] std::string doctor_text(const std::vector<Diagnosis>& diagnoses);
 [[nodiscard]] std::string doctor_json(const std::vector<Diagnosis>& diagnoses);
-/// A table of what each of its keys is.
-[[nodiscard]] std::string doctor_fields_markdown();
+[[nodiscard]] reports::json::Published doctor_document();
 
 }  // namespace noisemark::suite

@@ -224,8 +224,9 @@ void describe_machine(const c10::Device& device, reports::Result& result) {
 
 namespace noisemark::reports::json {
 
-constexpr Document kMachineDocument{"`noisemark env --json`", "",
-                                    "The hardware and software that a result would name."};
+constexpr Document kMachineDocument{"noisemark.env",
+                                    "The hardware and software that a result would name.", false,
+                                    "noisemark env --json"};
 
 /// The sections are in the order in which people read them.
 template <>
@@ -262,9 +263,8 @@ std::string machine_json(const Machine& machine) {
   return reports::json::printed(machine);
 }
 
-std::string machine_fields_markdown() {
-  return reports::json::fields_markdown(reports::json::kMachineDocument,
-                                        reports::json::shape_of<Machine>());
+reports::json::Published machine_document() {
+  return {reports::json::kMachineDocument, reports::json::shape_of<Machine>()};
 }
 
 namespace {

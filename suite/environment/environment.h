@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reports/base/fields.h"
 #include "reports/result/events.h"
 #include "reports/result/result.h"
 
@@ -59,8 +60,7 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 /// The text of `noisemark env`: aligned for people, or JSON for programs.
 [[nodiscard]] std::string machine_text(const Machine& machine);
 [[nodiscard]] std::string machine_json(const Machine& machine);
-/// Tables of what each of its keys is.
-[[nodiscard]] std::string machine_fields_markdown();
+[[nodiscard]] reports::json::Published machine_document();
 
 /// Reads anew what capture_machine() calls the environment, but for packages and variables.
 [[nodiscard]] reports::Strings machine_state(const c10::Device& device);

@@ -2,15 +2,15 @@
 
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "reports/base/document.h"
 #include "reports/base/error.h"
-#include "reports/base/json.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
 #include "suite/config/definition.h"
 #include "suite/quality/cifarnet/network.h"
@@ -18,20 +18,6 @@
 
 namespace noisemark::suite {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-struct InfoField {
-  const char* name;
-  std::string ExtractorInfo::*value;
-};
-constexpr std::array kInfoFields{
-    InfoField{"name", &ExtractorInfo::name},
-    InfoField{"distance", &ExtractorInfo::distance},
-    InfoField{"checksum", &ExtractorInfo::checksum},
-    InfoField{"resize", &ExtractorInfo::resize},
-    InfoField{"provenance", &ExtractorInfo::provenance},
-};
 
 /// The makers in the order of kExtractors.
 constexpr std::array kMakers{make_pixels, make_cifarnet, make_inception};
@@ -64,22 +50,14 @@ bool same_extractor(const ExtractorInfo& a, const ExtractorInfo& b) {
 }
 
 std::string extractor_json(const ExtractorInfo& info) {
-  Json json = Json::object();
-  for (const InfoField& field : kInfoFields) json[field.name] = info.*field.value;
-  return json.dump();
+  return reports::json::tree_of(info).dump();
 }
 
 ExtractorInfo parse_extractor(std::string_view text, const std::string& where) {
-  const Json json =
-      Json::parse(text, reports::RefuseDoubles<Json>(where), /*allow_exceptions=*/false);
+  namespace json = reports::json;
   ExtractorInfo info;
-  for (const InfoField& field : kInfoFields) {
-    if (!json.is_object() || !json.contains(field.name) || !json[field.name].is_string()) {
-      throw bad_input(where, "extractor", std::string(text.substr(0, 80)),
-                      fmt::format("an object with the text \"{}\"", field.name));
-    }
-    info.*field.value = json[field.name].get<std::string>();
-  }
+  json::Reader(where, json::Bounds::kIgnored, json::UnknownKeys::kIgnored)
+      .value(reports::parse_json(text, where), info, json::Path{nullptr, "extractor"});
   return info;
 }
 

@@ -7,16 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "reports/seeds/distance_file.h"
+
 namespace noisemark::suite {
 
 /// The identity of an extractor: two sets of features are comparable where it is equal.
-struct ExtractorInfo {
-  std::string name;      ///< "pixels"
-  std::string distance;  ///< name of a Fréchet distance of these features, such as "FID"
-  std::string checksum;  ///< SHA-256 of the weights; without weights, of what it computes in words
-  std::string resize;    ///< treatment of pictures of another size: "none", "tf1-bilinear", ...
-  std::string provenance;  ///< origin of the weights, in words
-};
+using ExtractorInfo = reports::DistanceFile::Extractor;
 
 /// Says whether features of both may be compared: all but `provenance`.
 [[nodiscard]] bool same_extractor(const ExtractorInfo& a, const ExtractorInfo& b);

@@ -99,8 +99,6 @@ struct SeriesTitle {
 /// [...], "loss": [...]}; «quit» or the end of input ends it. The first line out is {"ready": true,
 /// ...}: "identity" is what another build must agree in to do the same work, "about" may differ.
 [[nodiscard]] ExitCode pace(const RunOptions& options);
-/// Tables of what each key of its answers is.
-[[nodiscard]] std::string pace_fields_markdown();
 
 /// The wishes of `noisemark predict` beside those of a run.
 struct PredictOptions {

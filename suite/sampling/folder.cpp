@@ -12,11 +12,10 @@
 #include <span>
 #include <system_error>
 
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
-#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/base/system_error.h"
 #include "reports/render/run_folder.h"
@@ -211,7 +210,7 @@ std::string record_text(const fs::path& folder, const at::Tensor& samples,
   file.samples = {samples.sizes().vec(), reports::sha256_of_file(folder / kSamples),
                   pictures_sha256(folder / kPictures), reports::sha256_of_file(folder / kSheet)};
   if (record.patches) file.patches = kept_of(*record.patches);
-  return reports::json::tree_of(file).dump(2) + "\n";
+  return reports::document_text(kSamplingDocument, reports::json::tree_of(file));
 }
 
 }  // namespace
@@ -303,14 +302,11 @@ void require_bound(const SamplingFile::Samples& samples, const fs::path& given,
 
 /// Reads sampling.json; empty where it is a file of another form.
 std::optional<SamplingFile> read_record(const fs::path& path) {
-  const Json json = reports::parse_json(reports::read_file(path), path.string());
-  const reports::JsonFields top(json, path.string());
-  if (top.text("schema") != kSamplingDocument.name) return std::nullopt;
-  if (top.text("schema_version") != kSamplingDocument.version) {
-    throw top.refusal("schema_version", std::string(kSamplingDocument.version));
-  }
-  SamplingFile file;
-  reports::json::Reader(path.string()).value(nlohmann::json(json), file, reports::json::Path{});
+  const std::string text = reports::read_file(path);
+  const auto json = reports::parse_json(text, path.string());
+  const nlohmann::json::json_pointer name("/schema/name");
+  if (json.contains(name) && json[name] != kSamplingDocument.name) return std::nullopt;
+  auto file = reports::read_document<SamplingFile>(text, kSamplingDocument, path.string());
   if (file.samples.shape.empty()) {
     throw bad_input(path.string(), "samples.shape", "[]", "a size for each dimension");
   }

@@ -7,10 +7,10 @@
 #include <stdexcept>
 
 #include "reports/ab/ab_fields.h"
+#include "reports/base/document.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/markdown.h"
-#include "reports/base/sealed_json.h"
 #include "reports/compare/inference.h"
 #include "tests/reports/ab/simulated.h"
 
@@ -288,10 +288,10 @@ TEST(Calibration, of_another_version_or_with_a_key_that_nobody_reads_is_refused)
   body.erase("checksum");
   json::Document later = json::kCalibrationDocument;
   later.version = "1.9.0";
-  EXPECT_EQ(refusal(sealed_json(json::kCalibrationDocument, body)), "");
-  EXPECT_NE(refusal(sealed_json(later, body)).find("schema.version"), std::string::npos);
+  EXPECT_EQ(refusal(document_text(json::kCalibrationDocument, body)), "");
+  EXPECT_NE(refusal(document_text(later, body)).find("schema.version"), std::string::npos);
   body["mood"] = 1;
-  EXPECT_NE(refusal(sealed_json(json::kCalibrationDocument, body)).find("mood: unknown key"),
+  EXPECT_NE(refusal(document_text(json::kCalibrationDocument, body)).find("mood: unknown key"),
             std::string::npos);
   fs::remove(file);
 }

@@ -6,8 +6,8 @@
 
 #include "reports/ab/ab_fields.h"
 #include "reports/ab/judge.h"
+#include "reports/base/document.h"
 #include "reports/base/error.h"
-#include "reports/base/sealed_json.h"
 #include "reports/result/environment_changes.h"
 #include "tests/reports/ab/simulated.h"
 #include "tests/reports/golden_file.h"
@@ -33,15 +33,11 @@ std::string with(std::string text, const std::string& from, const std::string& t
 
 // If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_ab_test
 TEST(AbRecord, is_published_with_its_documentation_as_its_fields_say) {
-  const std::filesystem::path room = NOISEMARK_AB_ROOM;
-  const json::Shape record = json::shape_of<AbRecord>();
-  const json::Shape calibration = json::shape_of<CalibrationFile>();
-  test::expect_golden(room / "ab.schema.json", json::schema_text(json::kAbDocument, record));
-  test::expect_golden(room / "calibration.schema.json",
-                      json::schema_text(json::kCalibrationDocument, calibration));
-  test::expect_golden(room / "fields.md",
-                      json::fields_markdown(json::kAbDocument, record) + "\n" +
-                          json::fields_markdown(json::kCalibrationDocument, calibration));
+  test::expect_published(NOISEMARK_AB_ROOM,
+                         {{json::kAbDocument, json::shape_of<AbRecord>()},
+                          {json::kCalibrationDocument, json::shape_of<CalibrationFile>()},
+                          {json::kPaceDocument, json::shape_of<PaceReady>()},
+                          {json::kTurnDocument, json::shape_of<PaceTurn>()}});
 }
 
 TEST(AbRecord, reads_back_bit_for_bit) {
@@ -123,7 +119,7 @@ TEST(AbRecord, what_departs_from_its_fields_is_refused) {
   OrderedJson body = parse_json(ab_json(record), "ab.json");
   body.erase("schema");
   body.erase("checksum");
-  const auto sealed = [&] { return sealed_json(json::kAbDocument, body); };
+  const auto sealed = [&] { return document_text(json::kAbDocument, body); };
   EXPECT_EQ(ab_json(ab_from_json(sealed(), "ab.json")), ab_json(record));
   body["pairs"][1]["turns"][0]["mood"] = 1;
   EXPECT_EQ(refusal(sealed()),

@@ -11,7 +11,7 @@ namespace {
 
 struct Room {
   int64_t beds = 0;
-  int64_t windows = 0;
+  int64_t opened_ns = 0;
 };
 
 }  // namespace
@@ -21,7 +21,7 @@ struct json::Fields<Room> {
   static constexpr About kAbout{"Room", "A room."};
   static constexpr std::tuple kAll{
       field("beds", &Room::beds, "number of the beds"),
-      field("windows", &Room::windows, "number of the windows").since("1.1.0")};
+      field("opened_ns", &Room::opened_ns, "time for which the door is open")};
 };
 
 namespace {
@@ -33,15 +33,15 @@ TEST(Fields, without_a_text_are_refused) {
   EXPECT_THROW((void)json::computed("beds", of, ""), std::logic_error);
 }
 
-TEST(Fields, that_came_later_say_since_which_version_in_the_schema_and_the_documentation) {
-  const json::Document document{"noisemark.room", "1.1.0", "A room."};
-  const json::Shape shape = json::shape_of<Room>();
-  const std::string schema = json::schema_text(document, shape);
-  EXPECT_NE(schema.find("\"number of the beds\""), std::string::npos) << schema;
-  EXPECT_NE(schema.find("\"number of the windows (since 1.1.0)\""), std::string::npos) << schema;
+TEST(Fields, of_a_document_that_is_a_list_are_those_of_its_entries_with_their_units) {
+  const json::Document document{"noisemark.rooms", "All rooms.", false, "noisemark rooms"};
+  const json::Shape shape = json::shape_of<std::vector<Room>>();
+  const auto schema = nlohmann::json::parse(json::schema_text(document, shape));
+  EXPECT_EQ(schema["items"]["$ref"], "#/definitions/Room");
+  EXPECT_EQ(schema["definitions"]["Room"]["required"].size(), 2U);
   const std::string page = json::fields_markdown(document, shape);
-  EXPECT_NE(page.find("| number of the beds "), std::string::npos) << page;
-  EXPECT_NE(page.find("| number of the windows (since 1.1.0) |"), std::string::npos) << page;
+  EXPECT_NE(page.find("| nanoseconds |"), std::string::npos) << page;
+  EXPECT_NE(page.find("(rooms.schema.json)"), std::string::npos) << page;
 }
 
 TEST(JsonFault, is_nothing_in_json) {

@@ -269,11 +269,8 @@ TEST(BatchPoint, needs_a_run_that_measured_time_and_memory) {
 
 // If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_predict_test
 TEST(PredictionFile, is_published_with_its_documentation_as_its_fields_say) {
-  const std::filesystem::path room = NOISEMARK_PREDICT_ROOM;
-  const json::Shape shape = json::shape_of<PredictionFile>();
-  test::expect_golden(room / "prediction.schema.json",
-                      json::schema_text(json::kPredictionDocument, shape));
-  test::expect_golden(room / "fields.md", json::fields_markdown(json::kPredictionDocument, shape));
+  test::expect_published(NOISEMARK_PREDICT_ROOM,
+                         {{json::kPredictionDocument, json::shape_of<PredictionFile>()}});
 }
 
 TEST(PredictionPage, says_of_which_work_each_of_its_modes_is) {

@@ -85,7 +85,7 @@ TEST_F(CheckFolder, finds_a_folder_that_cannot_be_read_beside_those_that_can) {
     const std::string found = listed(check(suite));
     EXPECT_NE(found.find("unreadable: cannot be read: Permission denied"), std::string::npos)
         << found;
-    EXPECT_NE(found.find("schema: not valid JSON"), std::string::npos) << "it went on: " << found;
+    EXPECT_NE(found.find("schema: not JSON"), std::string::npos) << "it went on: " << found;
 
     std::vector<Finding> lost;
     const std::string table = table_markdown({suite.string()}, &lost);
@@ -144,7 +144,7 @@ TEST_F(CheckFolder, finds_a_list_of_a_suite_that_is_none_also_where_there_is_no_
   EXPECT_EQ(listed(check(suite)), "");
   write_file_atomically(suite / "suite.json", "[");
   const std::string found = listed(check(suite));
-  EXPECT_NE(found.find("suite.json: not a suite"), std::string::npos) << found;
+  EXPECT_NE(found.find("suite.json: not JSON"), std::string::npos) << found;
 }
 
 TEST_F(CheckFolder, that_is_a_suite_with_a_broken_result_is_reported_with_the_others) {
@@ -160,7 +160,7 @@ TEST_F(CheckFolder, that_is_a_suite_with_a_broken_result_is_reported_with_the_ot
   EXPECT_EQ(lost.size(), 1U) << listed(lost);
   const std::string report = read_file(suite / "report.md");
   EXPECT_TRUE(report.starts_with("# FAIL: smoke")) << report;
-  EXPECT_NE(report.find("- `a`: not valid JSON"), std::string::npos) << report;
+  EXPECT_NE(report.find("- `a`: not JSON"), std::string::npos) << report;
   lost.clear();
   EXPECT_EQ(collect_results(suite, &lost).results.size(), 1U);
   EXPECT_EQ(lost.size(), 1U) << listed(lost);
@@ -238,7 +238,7 @@ TEST_F(CheckFolder, finds_a_changed_digit) {
 TEST_F(CheckFolder, says_once_and_in_its_own_words_where_a_result_stops_being_json) {
   const std::string text = read_file(folder_ / "result.json");
   write_file_atomically(folder_ / "result.json", text.substr(0, text.size() / 2));
-  EXPECT_EQ(found(), "schema: not valid JSON: it ends too early\n");
+  EXPECT_EQ(found(), "schema: not JSON: it ends too early\n");
   EXPECT_EQ(listed(check(folder_ / "result.json")), found()) << "the file by itself";
 }
 

@@ -182,7 +182,7 @@ TEST_F(WriteReport, draws_only_what_there_are_samples_for) {
 
 // If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_test
 TEST(FolderOfARun, has_a_page_of_the_fields_of_its_files) {
-  test::expect_golden(fs::path(NOISEMARK_RENDER_ROOM) / "fields.md", folder_fields_markdown());
+  test::expect_published(NOISEMARK_RENDER_ROOM, folder_documents());
 }
 
 TEST(MemoryPlot, gives_every_owner_of_memory_a_colour_of_its_own) {
@@ -345,15 +345,19 @@ TEST_F(WriteReport, a_suite_is_read_as_it_was_written_and_nothing_else_is_taken_
   EXPECT_EQ(suite->title, "smoke");
   EXPECT_EQ(suite->names, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(suite->earlier, (std::map<std::string, std::string>{{"b", "digest"}}));
-  for (const char* text :
-       {"", "[]", "{}", "{\"schema\": \"noisemark.suite 1\"}",
-        "{\"schema\": \"other\", \"title\": \"a\", \"folders\": []}",
-        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": 7}",
-        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"a\", \"a\"]}",
-        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"../a\"]}",
-        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"/a\"]}",
-        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"a\"], "
-        "\"folders\": []}"}) {
+  for (
+      const char* text :
+      {"", "[]", "{}", R"({"schema": {"name": "noisemark.suite", "version": "1.0.0"}})",
+       R"({"schema": "other", "title": "a", "folders": []})",
+       R"({"schema": {"name": "noisemark.suite", "version": "1.0.0"}, "title": "a", "folders": 7})",
+       R"({"schema": {"name": "noisemark.suite", "version": "1.0.0"}, "title": "a", )"
+       R"("folders": ["a", "a"]})",
+       R"({"schema": {"name": "noisemark.suite", "version": "1.0.0"}, "title": "a", )"
+       R"("folders": ["../a"]})",
+       R"({"schema": {"name": "noisemark.suite", "version": "1.0.0"}, "title": "a", )"
+       R"("folders": ["/a"]})",
+       R"({"schema": {"name": "noisemark.suite", "version": "1.0.0"}, "title": "a", )"
+       R"("folders": ["a"], "folders": []})"}) {
     std::ofstream(folder_ / "suite.json") << text;
     try {
       (void)read_suite(folder_);

@@ -178,14 +178,15 @@ class Seeds {
     make({"quality", text("study"), "--out", text("judged"), "--inconclusive", "warn"});
     reports::write_file_atomically(
         folder_ / "study/suite.json",
-        R"({"schema": "noisemark.suite 1", "title": "a study", "folders": ["none-1", "none-2", )"
+        R"({"schema": {"name": "noisemark.suite", "version": "1.0.0"}, "title": "a study", "folders": ["none-1", "none-2", )"
         R"("none-3", "echo-1", "echo-2", "echo-3"], "earlier": {}, "not_run": {}})");
     make({"quality", text("study"), "--out", text("study"), "--inconclusive", "warn"});
     fs::create_directories(folder_ / "suite");
     fs::copy(folder_ / "study/none-1", folder_ / "suite/one", fs::copy_options::recursive);
     reports::write_file_atomically(
         folder_ / "suite/suite.json",
-        "{\n  \"schema\": \"noisemark.suite 1\",\n  \"title\": \"a sweep\",\n  \"folders\": "
+        "{\n  \"schema\": {\"name\": \"noisemark.suite\", \"version\": \"1.0.0\"},\n  \"title\": "
+        "\"a sweep\",\n  \"folders\": "
         "[\n    \"one\",\n    \"two\"\n  ],\n  \"earlier\": {},\n  \"not_run\": {\n    \"two\": "
         "\"interrupted\"\n  }\n}\n");
   }

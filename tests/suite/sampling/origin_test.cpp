@@ -110,11 +110,11 @@ TEST_F(Origin, is_bound_to_the_samples_themselves) {
 TEST_F(Origin, of_another_version_is_an_error) {
   write(record());
   auto later = nlohmann::json::parse(test::file_bytes(out() / "sampling.json"));
-  later["schema_version"] = "1.1.0";
+  later["schema"]["version"] = "1.1.0";
   test::put_bytes(out() / "sampling.json", later.dump());
   const auto [code, message] = test::outcome([&] { (void)of_pictures(); });
   EXPECT_EQ(code, ExitCode::kBadInput);
-  EXPECT_NE(message.find("sampling.json: schema_version: \"1.1.0\" (1.0.0)"), std::string::npos)
+  EXPECT_NE(message.find("sampling.json: schema.version: \"1.1.0\" (1.0.0)"), std::string::npos)
       << message;
 }
 
@@ -129,8 +129,8 @@ TEST_F(Origin, that_cannot_be_understood_is_an_error) {
   strange["execution"]["thread"] = 2;
   const std::vector<std::pair<std::string, std::string>> cases{
       {"{", "sampling.json: not JSON: "},
-      {"{}", "sampling.json: schema: missing (a text)"},
-      {R"({"schema": "noisemark.sampling"})", "sampling.json: schema_version: missing (a text)"},
+      {"{}", "sampling.json: schema: missing (every key must be there)"},
+      {R"({"schema": {"name": "noisemark.sampling"}})", "sampling.json: schema.version: missing"},
       {unbound.dump(), "sampling.json: samples.pictures_sha256: missing (every key must be there)"},
       {shapeless.dump(), "sampling.json: samples.shape: [] (a size for each dimension)"},
       {strange.dump(), "sampling.json: execution.thread: unknown key (nearest \"threads\""}};
