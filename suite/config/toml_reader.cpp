@@ -286,7 +286,7 @@ class Checker {
 
   void check_sampling() const {
     require(d_.model.channels == 1 || d_.model.channels == 3, "model.channels",
-            "1 or 3, for pictures; or sample.sampler \"none\"");
+            "1 or 3, for images; or sample.sampler \"none\"");
     require(d_.sample.sampler != "ddim" || d_.sample.ddim_steps <= d_.diffusion.timesteps,
             "sample.ddim_steps",
             "at most diffusion.timesteps, " + std::to_string(d_.diffusion.timesteps));

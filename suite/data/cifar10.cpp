@@ -47,7 +47,7 @@ constexpr const char* kNeeded =
     "the binary version, unpacked: https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
 
 constexpr std::string_view kPictures =
-    "a folder of picture files, on which --set data.name=folder trains";
+    "a folder of image files, on which --set data.name=folder trains";
 constexpr std::string_view kKaggle =
     "Kaggle's copy of CIFAR-10, which is PNG files: on them, unpacked, --set data.name=folder "
     "trains";
@@ -242,8 +242,8 @@ class Cifar10 final : public Dataset {
   }
 
   void read(Split split, int64_t index, std::span<float> out) const override {
-    TORCH_CHECK(index >= 0 && index < size(split), "no picture ", index);
-    TORCH_CHECK(static_cast<int64_t>(out.size()) == kPixels, "a picture has 3 x 32 x 32 values");
+    TORCH_CHECK(index >= 0 && index < size(split), "no image ", index);
+    TORCH_CHECK(static_cast<int64_t>(out.size()) == kPixels, "an image has 3 x 32 x 32 values");
     const uint8_t* pixels = records(split).data() + index * kCifarRecordBytes + 1;
     std::transform(pixels, pixels + kPixels, out.begin(), pixel_value);
   }

@@ -74,7 +74,7 @@ void SmoothField::fill(std::span<double> out) const {
 
 namespace {
 
-/// The part that all generated sources share: pictures exist by index alone, train and test never
+/// The part that all generated sources share: images exist by index alone, train and test never
 /// meet.
 class Generated : public Dataset {
  public:
@@ -95,7 +95,7 @@ class Generated : public Dataset {
 
  protected:
   [[nodiscard]] CounterRng rng(Split split, int64_t index) const {
-    TORCH_CHECK(index >= 0 && index < size(split), "no picture ", index);
+    TORCH_CHECK(index >= 0 && index < size(split), "no image ", index);
     return {seed_, Stream::kData, split == Split::kTrain ? 1U : 2U, static_cast<uint64_t>(index)};
   }
 

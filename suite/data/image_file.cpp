@@ -80,7 +80,7 @@ std::string foreign_format(std::span<const uint8_t> bytes) {
       [&](const Format& format) { return has_at(bytes, format.at, format.signature); });
   if (found == kForeignFormats.end()) return "";
   const bool vowel = std::string_view("AEIOU").find(found->name[0]) != std::string_view::npos;
-  return fmt::format("{} {} picture", vowel ? "an" : "a", found->name);
+  return fmt::format("{} {} image", vowel ? "an" : "a", found->name);
 }
 
 DecodedImage decode_image(std::span<const uint8_t> bytes) {
@@ -98,7 +98,7 @@ namespace detail {
 
 void check_size(int64_t width, int64_t height) {
   if (width >= 1 && height >= 1 && width <= kMaxPixels / height) return;
-  throw ImageError("a picture of " + std::to_string(width) + " x " + std::to_string(height));
+  throw ImageError("an image of " + std::to_string(width) + " x " + std::to_string(height));
 }
 
 Picture new_picture(int64_t width, int64_t height) {

@@ -111,7 +111,7 @@ std::optional<reports::DataFile> listing_of_no_split(const Names& folders,
   reports::DataFile row = listing_below(*folder, pictures);
   row.name = *folder +
              "/ is no split, because splits are two folders side by side, as train/ and test/, in"
-             " the folder itself: its pictures are used like all others";
+             " the folder itself: its images are used like all others";
   if (doubtful) {
     row.name += "; " + doubtful->train + "/ and " + doubtful->test +
                 "/ may be meant as splits and are not named so clearly: if they are, call them"
@@ -186,8 +186,8 @@ class ImageFolder final : public Dataset {
     const std::string others = note_of(found);
     if (!others.empty()) note_ += (note_.empty() ? "" : "; ") + others;
     splits_ = folders ? split_by_folder(pictures, *folders) : split_by_hash(pictures);
-    require_pictures(splits_.train, "no pictures to train on");
-    if (folders) require_pictures(splits_.test, "no pictures in " + folders->test + "/");
+    require_pictures(splits_.train, "no images to train on");
+    if (folders) require_pictures(splits_.test, "no images in " + folders->test + "/");
     files_.push_back(listing_of(pictures));
     for (const auto& row : {no_split, listing_of_odd(pictures), listing_of_left_out(found)}) {
       if (row) files_.push_back(*row);
@@ -240,12 +240,12 @@ Picture ImageFolder::decode(const fs::path& path) const {
   try {
     return decode_image(read_bytes(path)).picture;
   } catch (const ImageError& error) {
-    throw bad_input(path.string(), "", error.what(), "the picture that it was at opening");
+    throw bad_input(path.string(), "", error.what(), "the image that it was at opening");
   }
 }
 
 void ImageFolder::read(Split split, int64_t index, std::span<float> out) const {
-  TORCH_CHECK(index >= 0 && index < size(split), "no picture ", index);
+  TORCH_CHECK(index >= 0 && index < size(split), "no image ", index);
   TORCH_CHECK(static_cast<int64_t>(out.size()) == channels_ * resolution_ * resolution_,
               "wrong size of the output");
   Picture picture = decode(folder_ / paths(split)[index]);

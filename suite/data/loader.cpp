@@ -20,10 +20,10 @@
 namespace noisemark::suite {
 namespace {
 
-/// Pictures that a thread takes at once: few, so that all threads help one batch.
+/// Images that a thread takes at once: few, so that all threads help one batch.
 constexpr int64_t kPortion = 8;
 
-/// Maps positions to pictures of the dataset: a new permutation every epoch.
+/// Maps positions to images of the dataset: a new permutation every epoch.
 class Order {
  public:
   Order(uint64_t seed, int64_t pictures)
@@ -119,7 +119,7 @@ Loader::State::State(std::shared_ptr<const Dataset> pictures, const Definition& 
       samples(d.train.batch / o.share.ranks),
       next_slot_step(o.first_step) {
   TORCH_CHECK(options.threads >= 1 && options.prefetch >= 1, "a loader needs a thread and a slot");
-  TORCH_CHECK(dataset->size(Split::kTrain) >= 1, "a loader needs pictures");
+  TORCH_CHECK(dataset->size(Split::kTrain) >= 1, "a loader needs images");
   try {
     for (int64_t i = 0; i < options.threads; ++i) threads.emplace_back([this] { work(); });
   } catch (...) {

@@ -179,7 +179,7 @@ void Walk::add_linked_file(const fs::path& link, const std::string& path) {
 }
 
 struct Facts {
-  std::string reason;  ///< why the file is left out; empty: it is a picture
+  std::string reason;  ///< why the file is left out; empty: it is an image
   PictureFile file;    ///< has no path yet; nothing where the file is left out
 };
 
@@ -194,16 +194,16 @@ std::vector<uint8_t> read_beginning(const fs::path& path) {
   return bytes;
 }
 
-/// A data set in another form than picture files, known by how the name begins and ends.
+/// A data set in another form than image files, known by how the name begins and ends.
 struct OtherForm {
   std::string_view begins;
   std::string_view ends;
   const char* words;
 };
 
-constexpr const char* kNumPy = "is a file of NumPy's arrays, not a picture,";
-constexpr const char* kPyTorch = "is a file of PyTorch's tensors, not a picture,";
-constexpr const char* kTables = "is a table, whose pictures are to be saved as files,";
+constexpr const char* kNumPy = "is a file of NumPy's arrays, not an image,";
+constexpr const char* kPyTorch = "is a file of PyTorch's tensors, not an image,";
+constexpr const char* kTables = "is a table, whose images are to be saved as files,";
 constexpr std::array kOtherForms{
     OtherForm{"", ".npy", kNumPy},
     OtherForm{"", ".npz", kNumPy},
@@ -236,9 +236,8 @@ Facts inspect(const fs::path& path) {
         return {"is an archive, which is not unpacked", {}};
       }
       const std::string format = foreign_format(beginning);
-      return {
-          format.empty() ? "is no picture" : "is " + format + ", which is neither PNG nor JPEG,",
-          {}};
+      return {format.empty() ? "is no image" : "is " + format + ", which is neither PNG nor JPEG,",
+              {}};
     }
   }
   const auto bytes = read_bytes(path);
@@ -326,14 +325,14 @@ std::string words_of(const std::vector<LeftOut>& left_out, size_t most) {
   return words;
 }
 
-/// Counts and names the pictures that are odd but whole.
+/// Counts and names the images that are odd but whole.
 std::string remarks_of(const std::vector<PictureFile>& pictures, size_t most) {
   std::vector<std::string> names;
   for (const PictureFile& file : pictures) {
     if (!file.remark.empty()) names.push_back(file.path + " (" + file.remark + ")");
   }
   if (names.empty()) return "";
-  return counted(names.size(), "picture") + (names.size() == 1 ? " is" : " are") +
+  return counted(names.size(), "image") + (names.size() == 1 ? " is" : " are") +
          " odd but whole and read as Pillow does: " + listed(names, most);
 }
 
@@ -342,7 +341,7 @@ std::string links_of(const std::vector<std::string>& linked) {
   if (linked.empty()) return "";
   return listed(linked, kInNote) +
          (linked.size() == 1 ? " is a link to a folder" : " are links to folders") +
-         ", whose pictures are used";
+         ", whose images are used";
 }
 
 }  // namespace
@@ -413,7 +412,7 @@ PictureFiles find_pictures(const fs::path& folder,
 
 std::string note_of(const PictureFiles& found) {
   std::string left_out = words_of(found.left_out, kInNote);
-  if (!left_out.empty()) left_out += "; beside " + counted(found.pictures.size(), "good picture");
+  if (!left_out.empty()) left_out += "; beside " + counted(found.pictures.size(), "good image");
   std::string note;
   for (const std::string& words :
        {left_out, links_of(found.linked), remarks_of(found.pictures, kInNote)}) {

@@ -62,7 +62,7 @@ Header parse_header(FileBytes data) {
   return header;
 }
 
-/// The part of a picture that the pixels fill.
+/// The part of an image that the pixels fill.
 struct Frame {
   int64_t x = 0;
   int64_t y = 0;
@@ -119,7 +119,7 @@ constexpr std::string_view kData = "IDAT";
 constexpr std::string_view kFrameData = "fdAT";
 constexpr std::string_view kEnd = "IEND";
 
-// Pillow reads the first picture of an animation (APNG 1.0), takes an fdAT before or amid the
+// Pillow reads the first image of an animation (APNG 1.0), takes an fdAT before or amid the
 // pixels for pixels, and refuses a frame that is wrong or out of order, also behind them.
 
 void take_sequence_number(FileBytes data, Parts& parts) {
@@ -134,7 +134,7 @@ void take_frame(FileBytes data, Parts& parts) {
                     big_endian(data, 8, 4)};
   const Header picture = parts.header.value_or(Header{});
   if (frame.x + frame.width > picture.width || frame.y + frame.height > picture.height) {
-    throw ImageError("PNG animation with a frame beyond the picture");
+    throw ImageError("PNG animation with a frame beyond the image");
   }
   parts.frame = frame;
 }
@@ -167,7 +167,7 @@ void follow_animation(const Chunk& chunk, Parts& parts) {
 }
 
 // Pillow reads what stands beside the pixels too, though no pixel depends on it, and refuses a
-// picture in which that is too short, or packed as it does not unpack it.
+// image in which that is too short, or packed as it does not unpack it.
 
 constexpr uInt kMostUnpacked = 1U << 20U;       // limit of a text or a profile
 constexpr size_t kMostText = size_t{1} << 26U;  // limit of all texts together
@@ -430,7 +430,7 @@ void unfilter(uint8_t filter, std::span<uint8_t> row, FileBytes above, size_t st
   }
 }
 
-/// One of the passes of an interlaced picture (section 2.6), or all of one that is not.
+/// One of the passes of an interlaced image (section 2.6), or all of one that is not.
 struct Pass {
   int64_t x, y;    ///< the first pixel
   int64_t dx, dy;  ///< steps from one to the next
@@ -504,7 +504,7 @@ class Colours {
   std::string remark_;
 };
 
-/// Places the pixels of one pass, of which the first of the picture comes to `corner`, and returns
+/// Places the pixels of one pass, of which the first of the image comes to `corner`, and returns
 /// how many bytes of `rows` it took.
 size_t place_pass(const Header& header, const Pass& pass, int64_t corner, std::span<uint8_t> rows,
                   Colours& colours, Picture& picture) {
@@ -537,14 +537,14 @@ Header header_of_pixels(const Parts& parts) {
   const bool inside =
       frame.x + frame.width <= header.width && frame.y + frame.height <= header.height;
   if (!inside || frame.width < 1 || frame.height < 1) {
-    throw ImageError("PNG animation whose first frame is no part of the picture");
+    throw ImageError("PNG animation whose first frame is no part of the image");
   }
   header.width = frame.width;
   header.height = frame.height;
   return header;
 }
 
-/// Makes the picture around its pixels: nothing where they fill it, else the first colour. Returns
+/// Makes the image around its pixels: nothing where they fill it, else the first colour. Returns
 /// where the pixels begin; Pillow places interlaced ones at the corner, whatever the frame says.
 int64_t place_frame(const Parts& parts, Colours& colours, DecodedImage& image) {
   Picture& picture = image.picture;
@@ -553,7 +553,7 @@ int64_t place_frame(const Parts& parts, Colours& colours, DecodedImage& image) {
       (parts.frame->width == picture.width && parts.frame->height == picture.height)) {
     return 0;
   }
-  add_remark(image.remark, "an animation whose first frame does not fill the picture");
+  add_remark(image.remark, "an animation whose first frame does not fill the image");
   if (parts.header->colour == 3) {
     const Rgb first = colours.entry(0);
     for (size_t i = 0; i < picture.pixels.size(); ++i) picture.pixels[i] = first[i % 3];

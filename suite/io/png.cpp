@@ -12,7 +12,7 @@ std::string encode_png(const PngPixels& pixels) {
                   pixels.height >= 1 &&
                   static_cast<int64_t>(pixels.values.size()) ==
                       pixels.width * pixels.height * pixels.channels,
-              "a picture of ", pixels.width, " x ", pixels.height, " pixels and ", pixels.channels,
+              "an image of ", pixels.width, " x ", pixels.height, " pixels and ", pixels.channels,
               " channels cannot have ", pixels.values.size(), " values");
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

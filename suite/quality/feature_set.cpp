@@ -143,9 +143,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kChunk = 1024;  // pictures of a file in the cache; part of the key
+constexpr int64_t kChunk = 1024;  // images of a file in the cache; part of the key
 constexpr const char* kAccepted =
-    "a folder of pictures, FILE.npz, FILE.npy, ID:train, ID:test or gmm16:exact";
+    "a folder of images, FILE.npz, FILE.npy, ID:train, ID:test or gmm16:exact";
 
 /// The key holds the device, the batch and the threads too: kernels are chosen by them, and round
 /// otherwise.
@@ -163,7 +163,7 @@ at::Tensor extract_range(FeatureExtractor& extractor, const PictureSet& pictures
     const int64_t to = std::min(from + batch, end);
     const at::Tensor features = extractor.extract(pictures.read(from, to)).to(at::kCPU);
     TORCH_CHECK(features.dim() == 2 && features.size(0) == to - from, "the extractor ",
-                extractor.info().name, " gave other than one row per picture");
+                extractor.info().name, " gave other than one row per image");
     parts.push_back(features);
   }
   return at::cat(parts);
@@ -223,7 +223,7 @@ FeatureSet FeatureSetReader::read(const std::string& given, bool keep_features) 
 
 at::Tensor FeatureSetReader::logits_of(const FeatureSet& set) {
   if (!set.extractor || !set.features.defined()) {
-    throw bad_input(set.name, "", "no features of pictures", "pictures, for their classes");
+    throw bad_input(set.name, "", "no features of images", "images, for their classes");
   }
   if (!same_extractor(*set.extractor, extractor().info())) {
     throw bad_input(set.name, "", "features of another extractor", extractor().info().name);
@@ -340,8 +340,8 @@ FeatureSet FeatureSetReader::from_pictures(const std::string& given, const Pictu
   if (keeps) set.features = at::cat(kept);
   if (moments) set.gaussian = moments->gaussian();
   if (reused > 0) {
-    set.notes.push_back(fmt::format("{}: features of {} of {} pictures from the cache", given,
-                                    reused, set.samples));
+    set.notes.push_back(
+        fmt::format("{}: features of {} of {} images from the cache", given, reused, set.samples));
   }
   return set;
 }

@@ -46,7 +46,7 @@ class FolderPictures final : public PictureSet {
     note_ = note_of(found);
     files_ = std::move(found.pictures);
     if (files_.empty()) {
-      throw bad_input(folder_.string(), "", "no pictures" + (note_.empty() ? "" : "; " + note_),
+      throw bad_input(folder_.string(), "", "no images" + (note_.empty() ? "" : "; " + note_),
                       kPictureFiles);
     }
     height_ = files_.front().height;
@@ -76,7 +76,7 @@ class FolderPictures final : public PictureSet {
   }
 
  private:
-  /// A folder that `noisemark sample` wrote has all samples once more, as one picture.
+  /// A folder that `noisemark sample` wrote has all samples once more, as one image.
   void require_no_sheet() const {
     std::error_code unknown;
     if (!fs::exists(folder_ / "sampling.json", unknown)) return;
@@ -187,7 +187,7 @@ std::unique_ptr<PictureSet> open_picture_array(const at::Tensor& images, const s
   const bool four = images.dim() == 4 && images.scalar_type() == at::kByte && images.numel() > 0;
   const bool planes = four && is_channels(images.size(1));
   if (!planes && !(four && is_channels(images.size(3)))) {
-    throw bad_input(where, "pictures",
+    throw bad_input(where, "images",
                     fmt::format("{} [{}]", c10::toString(images.scalar_type()),
                                 fmt::join(images.sizes(), ", ")),
                     "uint8 [N, 3, H, W] or [N, H, W, 3], N at least 1");

@@ -14,7 +14,7 @@ namespace {
 
 using reports::format_count;
 
-/// Samples as they were drawn have fewer numbers than pictures, which are of three channels.
+/// Samples as they were drawn have fewer numbers than images, which are of three channels.
 std::string same_number(const FeatureSet& a, const FeatureSet& b) {
   for (const FeatureSet* set : {&a, &b}) {
     const std::filesystem::path path = set->name;
@@ -22,7 +22,7 @@ std::string same_number(const FeatureSet& a, const FeatureSet& b) {
     const std::filesystem::path pictures = path.parent_path() / "pictures";
     std::error_code unknown;
     if (!std::filesystem::is_directory(pictures, unknown)) continue;
-    return fmt::format("the same number in both sets: {} are these samples as pictures",
+    return fmt::format("the same number in both sets: {} are these samples as images",
                        pictures.string());
   }
   return "the same number in both sets";
@@ -31,7 +31,7 @@ std::string same_number(const FeatureSet& a, const FeatureSet& b) {
 void require_comparable(const FeatureSet& a, const FeatureSet& b) {
   if (a.channels != b.channels && a.channels != 0 && b.channels != 0) {
     throw bad_input(fmt::format("{} and {}", a.name, b.name), "channels",
-                    fmt::format("{} and {} per picture", a.channels, b.channels),
+                    fmt::format("{} and {} per image", a.channels, b.channels),
                     "the same number in both sets");
   }
   if (a.dimension != b.dimension) {
@@ -78,7 +78,7 @@ std::vector<double> replicates_of(const FeatureSet& evaluated, const FeatureSet&
 void require_features(const FeatureSet& set, const std::string& what) {
   if (set.features.defined()) return;
   throw bad_input(set.name, "", "only mean and covariance are known",
-                  what + " needs the features or the pictures themselves");
+                  what + " needs the features or the images themselves");
 }
 
 void require_measurable(const FeatureSet& evaluated, const FeatureSet& reference,
@@ -142,7 +142,7 @@ std::string why_not_alike(const FeatureSet& a, const FeatureSet& b) {
   const FeatureSet& known = a.extractor ? a : b;
   const FeatureSet& other = a.extractor ? b : a;
   if (other.exact) {
-    return fmt::format("{}: of plain values, and {} are features of pictures", other.name,
+    return fmt::format("{}: of plain values, and {} are features of images", other.name,
                        known.name);
   }
   return fmt::format(

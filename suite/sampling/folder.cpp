@@ -171,7 +171,7 @@ DrawnSamples::Noise noise_of(const SamplingRecord& record) {
   return {"file", fs::path(record.noise_file).filename().string(), record.noise_sha256};
 }
 
-/// Returns the checksum by which distances between sets of pictures know the contents of this one.
+/// Returns the checksum by which distances between sets of images know the contents of this one.
 std::string pictures_sha256(const fs::path& folder) {
   return listing_of(find_pictures(folder).pictures).sha256;
 }
@@ -245,8 +245,7 @@ void write_sampling_folder(const fs::path& folder, const at::Tensor& samples,
 void require_picture_channels(const Definition& definition) {
   const int64_t channels = definition.model.channels;
   if (channels == 1 || channels == 3) return;
-  throw bad_input(definition.id, "model.channels", std::to_string(channels),
-                  "1 or 3, for pictures");
+  throw bad_input(definition.id, "model.channels", std::to_string(channels), "1 or 3, for images");
 }
 
 namespace {

@@ -46,7 +46,7 @@ void check_shape(const at::Tensor& pictures) {
       pictures.size(2) >= kSmallest && pictures.size(3) >= kSmallest) {
     return;
   }
-  throw bad_input(std::string(kName), "pictures",
+  throw bad_input(std::string(kName), "images",
                   fmt::format("[{}]", fmt::join(pictures.sizes(), ", ")),
                   fmt::format("[N, 3, H, W] of 8 bits, at least {0} x {0} pixels", kSmallest));
 }

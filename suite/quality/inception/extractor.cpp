@@ -201,7 +201,7 @@ struct Axis {
   at::Tensor part;  ///< [kInputSize], in [0, 1)
 };
 
-/// TensorFlow multiplies in float32, whatever type the pictures have.
+/// TensorFlow multiplies in float32, whatever type the images have.
 Axis tensorflow1_axis(int64_t size, const at::TensorOptions& options) {
   const auto step = static_cast<float>(static_cast<double>(size) / double{kInputSize});
   const at::Tensor position = at::arange(kInputSize, options) * double{step};
@@ -250,7 +250,7 @@ Resize resize_named(const std::string& name) {
 
 at::Tensor network_input(const at::Tensor& pictures, Resize resize, at::ScalarType type) {
   TORCH_CHECK(pictures.dim() == 4 && pictures.scalar_type() == at::kByte,
-              "pictures must be [N, C, H, W] uint8, but got ", pictures.toString(), " ",
+              "images must be [N, C, H, W] uint8, but got ", pictures.toString(), " ",
               pictures.sizes());
   const int64_t channels = pictures.size(1);
   if (channels != 1 && channels != 3) {
@@ -264,7 +264,7 @@ at::Tensor network_input(const at::Tensor& pictures, Resize resize, at::ScalarTy
 
 Extractor::Extractor(const Weights& weights, const Settings& settings)
     : settings_(settings), network_(weights, settings.device) {
-  if (settings.batch < 1) throw std::invalid_argument("a batch of pictures is at least 1");
+  if (settings.batch < 1) throw std::invalid_argument("a batch of images is at least 1");
 }
 
 std::vector<at::Tensor> Extractor::features(const at::Tensor& pictures,

@@ -117,7 +117,7 @@ TEST_F(Fid, gates_with_statistics_of_the_peers_when_told_their_n) {
   EXPECT_EQ(fid({a, a, "--reference-samples", "100"}).code, 2);
 }
 
-/// 30 pictures of 12 values, more than 2 d, no two alike.
+/// 30 images of 12 values, more than 2 d, no two alike.
 at::Tensor few_pictures() {
   return (at::arange(30 * 12) * 37 % 251).to(at::kByte).view({30, 3, 2, 2});
 }
@@ -255,7 +255,7 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
   nan[7][1] = std::numeric_limits<double>::quiet_NaN();
   std::filesystem::create_directory(path("empty"));
   std::filesystem::create_directory(path("damaged"));
-  std::ofstream(path("damaged/a.png")) << "no picture at all";
+  std::ofstream(path("damaged/a.png")) << "no image at all";
   std::ofstream(path("cut.npz")) << "PK";
   std::filesystem::create_directories(path("drawn/pictures"));
   const std::string drawn = save("drawn/samples.npy", test::normals(1, 30, 4));
@@ -266,12 +266,12 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
   const std::string coloured = save("coloured.npy", pictures);
   const std::string gray = save("gray.npy", pictures.slice(1, 0, 1));
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{coloured, gray}, "channels: 3 and 1 per picture"},
+      {{coloured, gray}, "channels: 3 and 1 per image"},
       {{a, save("five.npy", test::normals(1, 30, 5))}, "features: 4 and 5 per sample"},
       {{a, save("nan.npy", nan)}, "the first is row 7"},
       {{drawn, save("six.npy", test::normals(1, 30, 6))},
-       "drawn/pictures are these samples as pictures)"},
-      {{a, path("empty")}, "empty: no pictures"},
+       "drawn/pictures are these samples as images)"},
+      {{a, path("empty")}, "empty: no images"},
       {{a, path("damaged")}, "damaged/a.png: "},
       {{a, path("cut.npz")}, "cut.npz: truncated, or no ZIP archive"},
       {{a, path("other.npz")}, "other.npz: covariance: [4, 4] ([3, 3])"},
@@ -342,7 +342,7 @@ TEST_F(Fid, goes_on_after_a_kill_with_the_features_that_were_written) {
   }
   const test::Finished resumed = fid(arguments);
   ASSERT_EQ(resumed.code, 0) << resumed.both();
-  EXPECT_NE(resumed.err.find("pictures from the cache"), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find("images from the cache"), std::string::npos) << resumed.err;
   const test::Finished whole = fid({"gmm16:test", "gmm16:train", "--limit", "6000", "--json"});
   EXPECT_EQ(Json::parse(resumed.out)["value"], Json::parse(whole.out)["value"]);
 }

@@ -135,7 +135,7 @@ TEST_F(SampleByRanks, refuses_what_it_cannot_do) {
   const Finished three = sample("out", {"--patch-parallel", "3"});
   EXPECT_EQ(three.code, 2);
   EXPECT_EQ(three.err,
-            "noisemark: --patch-parallel: 3 (a divisor of the 8 rows that the picture "
+            "noisemark: --patch-parallel: 3 (a divisor of the 8 rows that the image "
             "has in its lowest stage)\n");
   const Finished word = sample("out", {"--patch-parallel", "2", "--patch-mode", "sync"});
   EXPECT_EQ(word.code, 2);

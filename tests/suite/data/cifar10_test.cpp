@@ -104,7 +104,7 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
        "train.7z shows that this is Kaggle's copy of CIFAR-10, which is PNG files: on them, "
        "unpacked, --set data.name=folder trains"},
       {"train/1.png",
-       "train shows that this is a folder of picture files, on which "
+       "train shows that this is a folder of image files, on which "
        "--set data.name=folder trains"},
       {"plain_text/train-00000-of-00001.parquet",
        "plain_text shows that this is CIFAR-10 as Parquet files"},
@@ -118,16 +118,16 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
       {"cifar-10/cifar-10-batches-py/data_batch_1",
        "cifar-10/cifar-10-batches-py shows that this is the Python version of CIFAR-10"},
       {"cifar-10/train/1.png",
-       "cifar-10/train shows that this is a folder of picture files, on which "
+       "cifar-10/train shows that this is a folder of image files, on which "
        "--set data.name=folder trains"},
       {"test/1.png",
-       "test/1.png shows that this is a folder of picture files, on which "
+       "test/1.png shows that this is a folder of image files, on which "
        "--set data.name=folder trains"},
       {"cats/1.JPG",
-       "cats/1.JPG shows that this is a folder of picture files, on which "
+       "cats/1.JPG shows that this is a folder of image files, on which "
        "--set data.name=folder trains"},
       {"1.png",
-       "1.png shows that this is a folder of picture files, on which "
+       "1.png shows that this is a folder of image files, on which "
        "--set data.name=folder trains"},
       {"cifar-10-binary.tar.gz.part",
        "cifar-10-binary.tar.gz.part is a download that is not whole"},
@@ -252,7 +252,7 @@ TEST(Cifar10, names_every_file_of_a_small_set_with_its_size) {
 TEST(Cifar10, refuses_a_file_that_lost_its_end_beside_whole_ones) {
   const TemporaryFolder folder;
   write_all(folder);
-  // Zeros of a sparse file: labels 0, black pictures.
+  // Zeros of a sparse file: labels 0, black images.
   for (const CifarFile& file : kCifarFiles) {
     std::filesystem::resize_file(folder.path() / (kFolder + std::string(file.name)), 30'730'000);
   }
@@ -338,8 +338,8 @@ TEST(Cifar10, opens_the_real_pictures) {
     dataset->read(Split::kTrain, i, picture);
     for (const float value : picture) sum += value;
   }
-  // The mean of CIFAR-10 is 0.473 in [0, 1]; 1000 pictures with a standard deviation of about 0.12
-  // between picture means stay within 0.03 (in [-1, 1]: 0.06) by a wide margin.
+  // The mean of CIFAR-10 is 0.473 in [0, 1]; 1000 images with a standard deviation of about 0.12
+  // between image means stay within 0.03 (in [-1, 1]: 0.06) by a wide margin.
   if (count == 1000) {
     EXPECT_NEAR(sum / (3072.0 * 1000), 2 * 0.473 - 1, 0.06);
   }

@@ -21,7 +21,7 @@ using test::test_picture;
 
 using Bytes = std::vector<uint8_t>;
 
-/// Returns what is wrong with a file; empty: it is a whole picture.
+/// Returns what is wrong with a file; empty: it is a whole image.
 std::string find_damage(const Bytes& bytes) {
   try {
     static_cast<void>(decode_image(bytes));
@@ -244,9 +244,9 @@ TEST(ImageFile, a_cut_jpeg_is_damage_even_with_an_end_marker) {
 
 TEST(ImageFile, a_size_that_no_one_decodes_is_found_by_the_header) {
   EXPECT_EQ(find_damage(png_of_claimed_size(4, 4)), "");
-  EXPECT_EQ(find_damage(png_of_claimed_size(100'000, 3'000)), "a picture of 100000 x 3000");
+  EXPECT_EQ(find_damage(png_of_claimed_size(100'000, 3'000)), "an image of 100000 x 3000");
   EXPECT_EQ(find_damage(jpeg_of_claimed_size(8, 8)), "");
-  EXPECT_EQ(find_damage(jpeg_of_claimed_size(60'000, 50'000)), "a picture of 60000 x 50000");
+  EXPECT_EQ(find_damage(jpeg_of_claimed_size(60'000, 50'000)), "an image of 60000 x 50000");
 }
 
 TEST(ImageFile, a_jpeg_for_printers_is_found_by_the_header) {
@@ -276,7 +276,7 @@ TEST(ImageFile, an_animations_first_frame_lies_where_it_says) {
 }
 
 TEST(ImageFile, other_files_are_called_neither_png_nor_jpeg) {
-  EXPECT_EQ(find_damage(text("GIF89a")), "a GIF picture, which is neither PNG nor JPEG");
+  EXPECT_EQ(find_damage(text("GIF89a")), "a GIF image, which is neither PNG nor JPEG");
   EXPECT_EQ(find_damage(text("version https://git-lfs.github.com/spec/v1\n")),
             "a pointer of Git LFS, which is neither PNG nor JPEG");
   EXPECT_EQ(find_damage(text("<html>")), "a page of HTML, which is neither PNG nor JPEG");

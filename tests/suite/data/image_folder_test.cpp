@@ -39,7 +39,7 @@ Definition folder_definition(int64_t channels, int64_t resolution) {
   return definition;
 }
 
-/// A picture of 4 x 4 in one shade, to tell pictures apart.
+/// An image of 4 x 4 in one shade, to tell images apart.
 std::vector<uint8_t> shade(uint8_t value) {
   Picture picture{4, 4, 3, std::vector<uint8_t>(48, value)};
   return encode_png(picture);
@@ -190,14 +190,14 @@ TEST(ImageFolder, names_what_systems_leave_behind_like_all_that_is_no_picture) {
   folder.write("train/__MACOSX/._a.png", {1, 2, 3});
   folder.write(".DS_Store", {1, 2, 3});
   EXPECT_EQ(open_image_folder(folder_definition(3, 4), folder.path())->note(),
-            "train/Thumbs.db is no picture and left out; train/__MACOSX/._a.png is hidden and left "
-            "out; .DS_Store is in neither split and left out; beside 2 good pictures");
+            "train/Thumbs.db is no image and left out; train/__MACOSX/._a.png is hidden and left "
+            "out; .DS_Store is in neither split and left out; beside 2 good images");
 }
 
 TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   const TemporaryFolder folder;
   folder.write("train/a.png", shade(1));
-  folder.write("train/b", shade(2));  // a picture by its content
+  folder.write("train/b", shade(2));  // an image by its content
   folder.write("test/c.png", shade(3));
   const auto clean = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(clean->note(), "");
@@ -206,11 +206,11 @@ TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   folder.write("train/empty", {});
   const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->note(),
-            "test/labels.csv is no picture and left out, as are train/README.txt and train/empty; "
-            "beside 3 good pictures");
+            "test/labels.csv is no image and left out, as are train/README.txt and train/empty; "
+            "beside 3 good images");
   ASSERT_EQ(dataset->files().size(), 2U);
   EXPECT_EQ(dataset->files()[1].name,
-            "3 entries are not used: test/labels.csv is no picture and left out, as are "
+            "3 entries are not used: test/labels.csv is no image and left out, as are "
             "train/README.txt and train/empty");
   EXPECT_EQ(dataset->files()[1].pictures, 0);
   EXPECT_EQ(dataset->size(Split::kTrain), 2);
@@ -237,7 +237,7 @@ TEST(ImageFolder, linked_folders_and_files_are_read) {
   fs::create_symlink(elsewhere.path() / "dog.png", folder.path() / "dog.png");
   const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 4);
-  EXPECT_EQ(dataset->note(), "cats/ is a link to a folder, whose pictures are used");
+  EXPECT_EQ(dataset->note(), "cats/ is a link to a folder, whose images are used");
 }
 
 TEST(ImageFolder, a_file_that_several_paths_lead_to_is_one_picture_and_in_one_split) {
@@ -259,7 +259,7 @@ TEST(ImageFolder, a_file_that_several_paths_lead_to_is_one_picture_and_in_one_sp
   expect_words(dataset->note(),
                {"a_dog.png is a link to a file that is looked at already and left out, as are "
                 "again10.png, again11.png",
-                "beside 14 good pictures"});
+                "beside 14 good images"});
   EXPECT_EQ(dataset->note().find(" cat.png"), std::string::npos) << dataset->note();
 }
 
@@ -291,17 +291,17 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
       {".cache/ is hidden and left out, as is .hidden.png",
        "a_link_to_cats/ is a folder that is read already and left out, as are cats/again/"
        " and circle/",
-       "cats/0.webp is a WebP picture, which is neither PNG nor JPEG, and left out, as is "
+       "cats/0.webp is a WebP image, which is neither PNG nor JPEG, and left out, as is "
        "cats/1.webp",
-       "icon is an ICO picture, which is neither PNG nor JPEG, and left out",
-       "layers.psd is a PSD picture", "map.ppm is a PPM picture",
+       "icon is an ICO image, which is neither PNG nor JPEG, and left out",
+       "layers.psd is a PSD image", "map.ppm is a PPM image",
        "dangling.png is a link to nothing and left out", "empty/ is an empty folder and left out",
        "itself.png is a link that leads to itself and left out",
-       "moments.npz is a file of NumPy's arrays, not a picture, and left out",
+       "moments.npz is a file of NumPy's arrays, not an image, and left out",
        "data_batch_1 is of CIFAR-10, on whose binary version --set data.name=cifar10 trains, and",
        "data_batch_1.bin is of CIFAR-10, on which --set data.name=cifar10 trains, and left out",
        "more.zip is an archive, which is not unpacked and left out, as is shard-0001.tar",
-       "pipe.png is no regular file and left out", "beside 2 good pictures"});
+       "pipe.png is no regular file and left out", "beside 2 good images"});
 }
 
 // The first page of a process is mapped nowhere: a file that is there, allowed and cannot be read.
@@ -320,7 +320,7 @@ TEST(ImageFolder, a_folder_of_links_that_lead_nowhere_says_so) {
   const TemporaryFolder folder;
   fs::create_directory_symlink("nowhere", folder.path() / "cats");
   expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
-               {"no pictures to train on", "cats is a link to nothing"});
+               {"no images to train on", "cats is a link to nothing"});
 }
 
 TEST(ImageFolder, links_to_the_splits_are_the_splits) {
@@ -346,7 +346,7 @@ TEST(ImageFolder, splits_that_are_links_to_the_same_folder_are_refused) {
     if (train != "train") fs::create_directory_symlink(train, folder.path() / "train");
     if (test != "test") fs::create_directory_symlink(test, folder.path() / "test");
     expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
-                 {"no pictures in test/; test/ is of the other split and left out"});
+                 {"no images in test/; test/ is of the other split and left out"});
   }
 }
 
@@ -598,7 +598,7 @@ TEST(ImageFolder, a_split_without_pictures_is_an_error) {
   folder.write("train/0.png", shade(1));
   folder.write("val/labels.csv", {'x'});
   expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
-               {"no pictures in val/", "val/labels.csv is no picture"});
+               {"no images in val/", "val/labels.csv is no image"});
 }
 
 TEST(ImageFolder, counts_and_names_what_is_odd_but_whole) {
@@ -612,7 +612,7 @@ TEST(ImageFolder, counts_and_names_what_is_odd_but_whole) {
   folder.write("test/c.png", unfinished);
   const auto dataset = open_image_folder(folder_definition(1, 4), folder.path());
   EXPECT_EQ(dataset->note(),
-            "2 pictures are odd but whole and read as Pillow does: test/c.png (no end after the"
+            "2 images are odd but whole and read as Pillow does: test/c.png (no end after the"
             " pixels) and train/a.png (bytes after the end)");
   const auto files = dataset->files();
   ASSERT_EQ(files.size(), 2U);
@@ -627,8 +627,8 @@ TEST(ImageFolder, names_the_first_of_many_in_a_note_and_every_one_in_the_result)
   const TemporaryFolder folder;
   folder.write("a.png", shade(1));
   for (int i = 10; i < 30; ++i) folder.write(std::to_string(i) + ".txt", {'x'});
-  expect_words(note_of_folder(folder), {"10.txt is no picture and left out, as are 11.txt, 12.txt,",
-                                        "19.txt, 20.txt and 9 more; beside 1 good picture"});
+  expect_words(note_of_folder(folder), {"10.txt is no image and left out, as are 11.txt, 12.txt,",
+                                        "19.txt, 20.txt and 9 more; beside 1 good image"});
   const auto files = open_image_folder(folder_definition(1, 4), folder.path())->files();
   ASSERT_EQ(files.size(), 2U);
   for (int i = 10; i < 30; ++i) expect_words(files[1].name, {std::to_string(i) + ".txt"});
@@ -736,12 +736,12 @@ TEST(ImageFolder, refuses_a_folder_without_pictures_or_that_is_missing) {
   const TemporaryFolder folder;
   EXPECT_EQ(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + folder.path().string() +
-                ": no pictures to train on (PNG or JPEG files, at any depth)");
+                ": no images to train on (PNG or JPEG files, at any depth)");
   folder.write("a.txt", {'h', 'i'});
   EXPECT_EQ(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + folder.path().string() +
-                ": no pictures to train on; a.txt is no picture and left out; beside 0 good"
-                " pictures (PNG or JPEG files, at any depth)");
+                ": no images to train on; a.txt is no image and left out; beside 0 good"
+                " images (PNG or JPEG files, at any depth)");
   const std::string missing = (folder.path() / "missing").string();
   EXPECT_EQ(message_of(missing, folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + missing + ": no such folder (PNG or JPEG files, at any depth)");

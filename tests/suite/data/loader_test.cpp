@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kPictures = 40;
 
-/// Tiny pictures that say who they are: value = index + pixel / 64.
+/// Tiny images that say who they are: value = index + pixel / 64.
 class Counting : public Dataset {
  public:
   [[nodiscard]] int64_t size(Split) const override { return kPictures; }
@@ -43,15 +43,15 @@ class Counting : public Dataset {
   mutable std::atomic<int64_t> reads = 0;
 };
 
-/// Cannot read the pictures from `first` on.
+/// Cannot read the images from `first` on.
 class Failing final : public Counting {
  public:
   explicit Failing(int64_t first) : first_(first) {}
   void read(Split split, int64_t index, std::span<float> out) const override {
     if (index >= first_) {
-      // The later the picture, the sooner its error.
+      // The later the image, the sooner its error.
       std::this_thread::sleep_for(std::chrono::milliseconds(kPictures - index));
-      throw Error(ExitCode::kBadInput, "picture " + std::to_string(index));
+      throw Error(ExitCode::kBadInput, "image " + std::to_string(index));
     }
     Counting::read(split, index, out);
   }
@@ -84,7 +84,7 @@ void expect_same(const Batch& a, const Batch& b) {
   EXPECT_TRUE(at::equal(a.noise, b.noise)) << a.step;
 }
 
-/// Index of the picture behind a row, whether flipped or not.
+/// Index of the image behind a row, whether flipped or not.
 int64_t picture_of(const at::Tensor& image) {
   return static_cast<int64_t>(image.min().item<float>());
 }
@@ -225,13 +225,13 @@ TEST(Loader, delivers_what_was_good_then_rethrows_the_first_error_of_the_batch) 
         FAIL() << "no error";
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ExitCode::kBadInput);
-        EXPECT_EQ(std::string(error.what()), "picture " + std::to_string(first));
+        EXPECT_EQ(std::string(error.what()), "image " + std::to_string(first));
       }
     }
   }
 }
 
-/// Reads `good` pictures, then fails.
+/// Reads `good` images, then fails.
 class Expiring final : public Counting {
  public:
   explicit Expiring(int64_t good) : good_(good) {}

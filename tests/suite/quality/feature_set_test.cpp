@@ -152,7 +152,7 @@ FeatureSet read(const std::string& given, const FeatureSetOptions& options = {})
   return FeatureSetReader(options).read(given);
 }
 
-/// n pictures of 2 x 2, no two alike: d = 12.
+/// n images of 2 x 2, no two alike: d = 12.
 at::Tensor pictures(int64_t n) {
   return (at::arange(n * 12) * 37 % 251).to(at::kByte).view({n, 3, 2, 2});
 }
@@ -312,7 +312,7 @@ TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again)
   put_bytes(files[0], file_bytes(files[0]).substr(0, 5000));
   const FeatureSet second = read(folder.path("a.npy"), options);
   ASSERT_EQ(second.notes.size(), 1);
-  EXPECT_NE(second.notes[0].find("1024 of 3000 pictures from the cache"), std::string::npos)
+  EXPECT_NE(second.notes[0].find("1024 of 3000 images from the cache"), std::string::npos)
       << second.notes[0];
   EXPECT_TRUE(second.gaussian->covariance.equal(first.gaussian->covariance));
   EXPECT_TRUE(second.gaussian->mean.equal(first.gaussian->mean));
@@ -329,7 +329,7 @@ TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again)
   const FeatureSet by_other_threads = read(folder.path("a.npy"), options);
   at::set_num_threads(threads);
   EXPECT_TRUE(by_other_threads.notes.empty());
-  // Other pictures under the same name are other features.
+  // Other images under the same name are other features.
   write_npy(folder.path("a.npy"), 255 - pictures(3000));
   const FeatureSet other = read(folder.path("a.npy"), options);
   EXPECT_TRUE(other.notes.empty());

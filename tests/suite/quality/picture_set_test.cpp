@@ -59,7 +59,7 @@ TEST(PictureSet, names_what_is_wrong_with_a_folder) {
     EXPECT_EQ(code, ExitCode::kBadInput);
     return message;
   };
-  EXPECT_NE(refusal().find("no pictures"), std::string::npos);
+  EXPECT_NE(refusal().find("no images"), std::string::npos);
   folder.write("a.png", shade(1));
   folder.write("b.png", shade(1, 5, 3));
   EXPECT_NE(refusal().find("b.png: 5 x 3 pixels (4 x 3, as a.png)"), std::string::npos)

@@ -129,7 +129,7 @@ TEST(SetDistance, refuses_gray_pictures_beside_coloured_ones) {
   const auto [code, message] = outcome([&] { (void)measure_distance(gray, coloured); });
   EXPECT_EQ(code, ExitCode::kBadInput);
   EXPECT_EQ(message,
-            "gray and coloured: channels: 1 and 3 per picture (the same number in both sets)");
+            "gray and coloured: channels: 1 and 3 per image (the same number in both sets)");
 }
 
 TEST(SetDistance, needs_features_for_all_but_frechet) {

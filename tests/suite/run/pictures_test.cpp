@@ -6,14 +6,14 @@
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
-/// Real pictures, where NOISEMARK_CIFAR10 says that there are some.
+/// Real images, where NOISEMARK_CIFAR10 says that there are some.
 namespace noisemark::suite {
 namespace {
 
 /// The network of the benchmark at its real size, for as few steps as the loss needs to fall.
 void expect_to_learn(const std::string& id, int64_t steps) {
   const char* data = std::getenv("NOISEMARK_CIFAR10");
-  if (data == nullptr) GTEST_SKIP() << "no pictures (NOISEMARK_CIFAR10)";
+  if (data == nullptr) GTEST_SKIP() << "no images (NOISEMARK_CIFAR10)";
   const test::TemporaryFolder folder;
   const std::filesystem::path out = folder.path() / "out";
   const test::Finished run = test::run_noisemark(

@@ -151,7 +151,7 @@ TEST(SamplingFolder, is_for_gray_and_colour_pictures) {
   EXPECT_NO_THROW(require_picture_channels(definition));
   definition.model.channels = 4;
   EXPECT_EQ(outcome([&] { require_picture_channels(definition); }).second,
-            "mine: model.channels: 4 (1 or 3, for pictures)");
+            "mine: model.channels: 4 (1 or 3, for images)");
 }
 
 }  // namespace

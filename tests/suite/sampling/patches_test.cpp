@@ -32,7 +32,7 @@ using test::Words;
 
 ModelConfig config_of(const std::string& network) {
   ModelConfig config = network == "lucid" ? test::small_lucid() : test::small_ho();
-  config.resolution = 32;  // four bands still have rows where the picture is lowest
+  config.resolution = 32;  // four bands still have rows where the image is lowest
   config.attention_resolutions = {16};
   if (network == "pooled") config.downsample = "max_pool";
   return config;
@@ -45,7 +45,7 @@ std::shared_ptr<Denoiser> network_of(const std::string& network, at::ScalarType 
   return model;
 }
 
-/// One picture twice, then another one twice.
+/// One image twice, then another one twice.
 std::vector<at::Tensor> pictures_of(const std::string& network, at::ScalarType dtype) {
   const at::Tensor a = test::inputs_for(config_of(network)).x.to(dtype);
   const at::Tensor b = a * 0.9 + a.roll(5, 2) * 0.2;
@@ -83,7 +83,7 @@ std::string counts_of(const PatchTally& tally) {
                      tally.expected_bytes);
 }
 
-/// Evaluates the pictures one after another, the first one synchronously, and the last one once
+/// Evaluates the images one after another, the first one synchronously, and the last one once
 /// more as the first of other samples.
 void evaluate(const Way& way, const std::shared_ptr<Group>& group, const std::string& out) {
   const c10::InferenceMode no_gradients;
@@ -179,7 +179,7 @@ class LayersOfPeer final : public Denoiser {
   std::vector<torch::nn::GroupNorm> norms_;
 };
 
-/// The words are a file of weights and pictures, the mode and the number of synchronous steps:
+/// The words are a file of weights and images, the mode and the number of synchronous steps:
 /// tests/parity/distrifusion_test.py compares what is written.
 const test::NamedJob kLayersOfPeer{
     "layers_of_peer", [](const Rank& rank, const Words& words, const std::string& out) {
@@ -239,7 +239,7 @@ double largest(const at::Tensor& difference) {
   return difference.abs().max().item<double>();
 }
 
-/// Largest difference of output `name` from what one process computes of picture `number`.
+/// Largest difference of output `name` from what one process computes of image `number`.
 double off(const Found& found, const Way& way, const std::string& name, size_t number) {
   const c10::InferenceMode no_gradients;
   const auto model = network_of(way.network, way.dtype);
@@ -273,7 +273,7 @@ TEST(PatchParallel, displaced_takes_what_the_others_had_in_the_step_before) {
     const Found found = evaluated(2, way);
     EXPECT_LT(off(found, way, "0", 0), 1e-12) << network;
     EXPECT_LT(off(found, way, "1", 1), 1e-12) << network;
-    EXPECT_GT(off(found, way, "2", 2), 1e-4) << network << ": the others had another picture";
+    EXPECT_GT(off(found, way, "2", 2), 1e-4) << network << ": the others had another image";
     EXPECT_GT(off(found, way, "2", 0), 1e-2) << network << ": and the own one is new";
     EXPECT_LT(off(found, way, "3", 3), off(found, way, "2", 2)) << network;
     EXPECT_LT(off(found, way, "again", 3), 1e-12) << network << ": other samples begin anew";
@@ -290,7 +290,7 @@ TEST(PatchParallel, no_sync_keeps_what_the_others_had_in_the_last_synchronous_st
   EXPECT_GT(off(evaluated(2, normed), normed, "1", 1), 1e-4) << "norms know their own band alone";
 }
 
-/// Counts for what the job does: two pictures of float64, five evaluations, two of them
+/// Counts for what the job does: two images of float64, five evaluations, two of them
 /// synchronous.
 std::string counts_by_formula(const Way& way, int64_t number) {
   const PatchElements elements = patch_elements(config_of(way.network), 2, number);
@@ -315,7 +315,7 @@ TEST(PatchParallel, gives_as_many_bytes_as_the_formula_says) {
   }
 }
 
-/// The picture of "1" has not changed, that of "2" has.
+/// The image of "1" has not changed, that of "2" has.
 TEST(PatchParallel, rules_for_norms_differ_in_whose_statistics_they_take) {
   const auto off_of = [](const std::string& mode, const std::string& name, size_t number) {
     const Way way{"ho", mode};
@@ -330,7 +330,7 @@ TEST(PatchParallel, rules_for_norms_differ_in_whose_statistics_they_take) {
   EXPECT_EQ(all.size(), 4U);
 }
 
-/// The bytes are counted by hand, for one picture of 1 x 8 x 8 and a network of one stage with four
+/// The bytes are counted by hand, for one image of 1 x 8 x 8 and a network of one stage with four
 /// channels.
 TEST(PatchBytes, of_a_small_network_are_what_one_counts_by_hand) {
   ModelConfig config;
@@ -366,7 +366,7 @@ TEST(PatchParallel, refuses_bands_that_cannot_be_halved_as_the_picture_is) {
   require_equal_bands(4, config);
   EXPECT_EQ(test::outcome([&] { require_equal_bands(3, config); }),
             std::pair(ExitCode::kBadInput,
-                      std::string("--patch-parallel: 3 (a divisor of the 16 rows that the picture "
+                      std::string("--patch-parallel: 3 (a divisor of the 16 rows that the image "
                                   "has in its lowest stage)")));
 }
 
