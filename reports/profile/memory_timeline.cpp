@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
+
+#include "reports/base/document.h"
+#include "reports/base/json_writer.h"
 
 namespace noisemark::reports {
 namespace {
@@ -72,21 +75,22 @@ MemoryTimeline memory_timeline(const Recording& recording,
   const ProfiledEvent* step = last_step(recording);
   if (step == nullptr || counters.empty()) return timeline;
   for (const auto& [owner, bytes] : counters.front().bytes) timeline.owners.push_back(owner);
+  const Counters instants = instants_of(*step, counters, most);
   std::vector<int64_t> times_ns;
-  for (const MemoryCounter* counter : instants_of(*step, counters, most)) {
-    MemoryPoint point{static_cast<double>(counter->time_ns - step->start_ns) / kNsPerS, {}};
-    for (const auto& [owner, bytes] : counter->bytes) point.by_category.push_back(bytes);
-    timeline.points.push_back(std::move(point));
-    times_ns.push_back(counter->time_ns);
+  for (const MemoryCounter* counter : instants) times_ns.push_back(counter->time_ns);
+  const std::vector<ProfiledMoment> moments = moments_of(recording, times_ns);
+  for (size_t i = 0; i < instants.size(); ++i) {
+    MemoryPoint memory{static_cast<double>(times_ns[i] - step->start_ns) / kNsPerS, {}};
+    for (const auto& [owner, bytes] : instants[i]->bytes) memory.by_category.push_back(bytes);
+    timeline.points.push_back({std::move(memory), moments[i]});
   }
-  timeline.moments = moments_of(recording, times_ns);
   return timeline;
 }
 
 MemorySection section_of(const MemoryTimeline& timeline) {
   MemorySection section;
   section.categories = timeline.owners;
-  section.timeline = timeline.points;
+  section.timeline.assign(timeline.points.begin(), timeline.points.end());
   for (const MemoryPoint& point : timeline.points) {
     section.peak_bytes =
         std::max(section.peak_bytes,
@@ -96,23 +100,8 @@ MemorySection section_of(const MemoryTimeline& timeline) {
 }
 
 std::string memory_timeline_json(const MemoryTimeline& timeline) {
-  const auto text = [](const nlohmann::ordered_json& json) {
-    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  };
-  std::string points;
-  for (size_t i = 0; i < timeline.points.size(); ++i) {
-    const ProfiledMoment& moment = timeline.moments[i];
-    points += fmt::format("{}\n  {}", i == 0 ? "" : ",",
-                          text({{"time_s", timeline.points[i].time_s},
-                                {"bytes", timeline.points[i].by_category},
-                                {"operator", moment.operators},
-                                {"layer", moment.layer},
-                                {"phase", moment.phase}}));
-  }
-  return fmt::format(
-      "{{\n \"schema\": \"noisemark.memory_timeline 1\",\n \"owners\": {},\n \"points\": [{}\n "
-      "]\n}}\n",
-      text(timeline.owners), points);
+  return json::Printer("memory timeline")
+      .file(beginning_of(json::kMemoryTimelineDocument), timeline);
 }
 
 }  // namespace noisemark::reports

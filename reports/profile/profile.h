@@ -136,11 +136,13 @@ struct ProfiledMoment {
 /// profile.json.
 [[nodiscard]] std::string profile_json(const Profile& profile);
 
-/// The memory by owner over one step, with what the step was doing at each instant.
+/// The memory by owner at an instant of a step, and what the step was doing then.
+struct TimelinePoint : MemoryPoint, ProfiledMoment {};
+
+/// The memory by owner over one step: memory_timeline.json.
 struct MemoryTimeline {
   std::vector<std::string> owners;
-  std::vector<MemoryPoint> points;  ///< bytes in the order of `owners`; times rise
-  std::vector<ProfiledMoment> moments;
+  std::vector<TimelinePoint> points;  ///< bytes in the order of `owners`; times rise
 };
 
 /// More instants than so many make a page slow and no plainer.
@@ -166,6 +168,35 @@ namespace noisemark::reports::json {
 inline constexpr Document kProfileDocument{
     "noisemark.profile",
     "The time and the memory of some training steps. Times and bytes are of all steps together."};
+
+inline constexpr Document kMemoryTimelineDocument{
+    "noisemark.memory_timeline", "The memory by owner over one step, for pages and programs.",
+    false};
+
+template <>
+struct Fields<TimelinePoint> {
+  static constexpr About kAbout{"TimelinePoint",
+                                "An instant of the step, and what the step was doing then."};
+  using T = TimelinePoint;
+  static constexpr std::tuple kAll{
+      field<T>("time_s", &T::time_s, "since the step's begin").at_least(0),
+      field<T>("by_category", &T::by_category, "memory of each owner, in the order of `owners`")
+          .at_least(0),
+      field<T>("operator", &T::operators,
+               "outermost and innermost that ran: \"a > b\"; empty: none did"),
+      field<T>("layer", &T::layer,
+               "innermost layer, of a gradient that of its forward pass; empty: none"),
+      field<T>("phase", &T::phase, "phase of the step").not_empty()};
+};
+
+template <>
+struct Fields<MemoryTimeline> {
+  static constexpr About kAbout{"MemoryTimeline", ""};
+  using T = MemoryTimeline;
+  static constexpr std::tuple kAll{
+      field("owners", &T::owners, "everybody to whom memory is attributed"),
+      field("points", &T::points, "instants of the step, whose times rise")};
+};
 
 template <>
 struct Fields<OperatorTimes> {

@@ -69,10 +69,10 @@ Roofline roofline() {
 void write_profile(const fs::path& folder) {
   MemoryTimeline timeline;
   timeline.owners = {"weights", "activations"};
-  timeline.points = {{0, {100 << 20, 0}}, {0.001, {100 << 20, 50 << 20}}, {0.002, {100 << 20, 0}}};
-  timeline.moments = {{"", "", "between phases"},
-                      {"aten::conv2d > aten::empty", "mid.conv", "forward"},
-                      {"MulBackward0 > aten::mul", "up.0", "backward"}};
+  timeline.points = {
+      {{0, {100 << 20, 0}}, {"", "", "between phases"}},
+      {{0.001, {100 << 20, 50 << 20}}, {"aten::conv2d > aten::empty", "mid.conv", "forward"}},
+      {{0.002, {100 << 20, 0}}, {"MulBackward0 > aten::mul", "up.0", "backward"}}};
   make_folder(folder);
   write_file_atomically(folder / "memory_timeline.json", memory_timeline_json(timeline));
   write_plot(folder, memory_plot(section_of(timeline)));

@@ -188,7 +188,7 @@ TEST(MemoryTimeline, has_the_last_step_with_its_moments) {
   ASSERT_EQ(timeline.points.size(), 2U);
   EXPECT_DOUBLE_EQ(timeline.points[0].time_s, 15e-9);
   EXPECT_EQ(timeline.points[1].by_category, (std::vector<int64_t>{1, 96}));
-  EXPECT_EQ(timeline.moments[1].layer, "block.conv");
+  EXPECT_EQ(timeline.points[1].layer, "block.conv");
   EXPECT_EQ(section_of(timeline).peak_bytes, 97);
   EXPECT_TRUE(memory_timeline(recording, {}).points.empty());
 }
@@ -215,10 +215,11 @@ TEST(MemoryTimeline, keeps_the_peak_where_there_are_too_many_instants) {
 
 TEST(MemoryTimeline, is_written_with_a_point_on_each_line) {
   EXPECT_EQ(memory_timeline_json(memory_timeline(step(), {counter(15, 1, 64)})),
-            "{\n \"schema\": \"noisemark.memory_timeline 1\",\n"
-            " \"owners\": [\"weights\",\"activations\"],\n \"points\": [\n"
-            "  {\"time_s\":1.5e-08,\"bytes\":[1,64],\"operator\":\"aten::conv2d > aten::empty\","
-            "\"layer\":\"block.conv\",\"phase\":\"forward\"}\n ]\n}\n");
+            "{\n  \"schema\": {\"name\": \"noisemark.memory_timeline\", \"version\": \"1.0.0\"},\n"
+            "  \"owners\": [\"weights\", \"activations\"],\n  \"points\": [\n"
+            "    {\"time_s\": 1.5e-08, \"by_category\": [1, 64], "
+            "\"operator\": \"aten::conv2d > aten::empty\", \"layer\": \"block.conv\", "
+            "\"phase\": \"forward\"}\n  ]\n}\n");
 }
 
 TEST(ProfilePage, shows_the_memory_of_a_step_or_why_there_is_no_plot) {
@@ -284,7 +285,8 @@ TEST(Profile, keeps_memory_that_changed_outside_of_all_events) {
 // If a field changed, run NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_profile_test
 TEST(ProfileFile, is_published_with_its_documentation_as_its_fields_say) {
   test::expect_published(NOISEMARK_PROFILE_ROOM,
-                         {{json::kProfileDocument, json::shape_of<Profile>()}});
+                         {{json::kProfileDocument, json::shape_of<Profile>()},
+                          {json::kMemoryTimelineDocument, json::shape_of<MemoryTimeline>()}});
 }
 
 class TraceFile : public ::testing::Test {
