@@ -135,6 +135,8 @@ const test::NamedJob kStages{"stages", [](const Rank& rank, const Words&, const 
                                put_bytes(out + "/counted", std::to_string(made.bytes / 3));
                                put_bytes(out + "/formula",
                                          std::to_string(trainer.exchanged_bytes()));
+                               const int64_t open = trainer.pipeline()->bytes_of_open_pass();
+                               put_bytes(out + "/open", std::to_string(open));
                                put_bytes(out + "/loss", std::to_string(record.loss));
                                put_bytes(out + "/weights", digest_of(trainer));
                                // The training goes on from the third step once more.
@@ -198,6 +200,17 @@ TEST_F(PipelineOfThree, exchanges_the_bytes_of_the_formula) {
     EXPECT_EQ(number(rank, "counted"), number(rank, "formula")) << rank;
     EXPECT_GT(number(rank, "formula"), 10000);
   }
+}
+
+/// Beside its inputs a stage holds of each micro-batch what it gave in forward, and was given, as
+/// often as it is to give a gradient for that. The last stage gives nothing else.
+TEST_F(PipelineOfThree, holds_of_an_open_pass_what_it_exchanges_and_its_input) {
+  const Definition definition = batch_of_eight();
+  const int64_t images = definition.train.batch / 4;
+  const int64_t side = definition.model.resolution;
+  const int64_t input = images * definition.model.channels * side * side * 4;
+  // The step's figures, such as its loss, go along.
+  EXPECT_NEAR(4 * (number(2, "open") - input), number(2, "counted"), 64);
 }
 
 TEST_F(PipelineOfThree, goes_on_from_a_whole_state_with_every_bit) {
