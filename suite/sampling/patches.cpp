@@ -65,8 +65,7 @@ void require_equal_bands(int64_t ranks, const ModelConfig& model) {
   const int64_t factor = int64_t{1} << (model.dim_mults.size() - 1);
   const int64_t lowest = model.resolution / factor;
   if (ranks < 1 || lowest % ranks != 0) {
-    refuse(
-        fmt::format("a divisor of the {} rows that the image has in its lowest stage", lowest));
+    refuse(fmt::format("a divisor of the {} rows that the image has in its lowest stage", lowest));
   }
   const int64_t reach = first_kernel_of(model) / 2;
   if (model.resolution / ranks < reach) {
