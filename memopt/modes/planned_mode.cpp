@@ -29,6 +29,7 @@ constexpr const char* kNoBackward =
 constexpr const char* kOneRecorded = "one forward pass was recorded, of two that are needed";
 constexpr const char* kDeparted = "passes departed from the recorded one";
 constexpr const char* kToBeCompared = "a plan was made, and the next pass is compared with it";
+constexpr const char* kMeasured = "the last pass kept everything, to measure an error by it";
 constexpr const char* kNotCompared =
     "backward asked for nothing that a plan could be compared with";
 constexpr const char* kNotRehearsed =
@@ -421,6 +422,7 @@ PlannedModeReport PlannedMode::report() const {
   }
   report.unplanned_passes = passes_ - followed_until_;
   if (report.missing_reason.empty() && is<Verifying>()) report.missing_reason = kToBeCompared;
+  if (report.missing_reason.empty() && is<Rehearsing>()) report.missing_reason = kMeasured;
   // Passes of another kind are let by before they are watched.
   if (report.verified && report.unplanned_passes > 0 && departures_ > 0) {
     report.departure_reason = kDeparted;

@@ -496,5 +496,10 @@ TEST(Mended, a_gradient_that_is_zero_by_chance_is_not_compared) {
   EXPECT_EQ(finding_of(generate(944686)), "");
 }
 
+/// The mode tries to measure its gradient again in the last step.
+TEST(Mended, a_pass_that_is_measured_later_has_a_reason_to_follow_no_plan) {
+  EXPECT_EQ(finding_of(generate(987642)), "");
+}
+
 }  // namespace
 }  // namespace noisemark::memopt::programs
