@@ -1015,6 +1015,24 @@ TEST(Rounding, follows_a_plan_in_steps_of_any_number) {
   }
 }
 
+/// The exponent is another one in the two recorded passes, so that no pass is compared by it.
+TEST(Rounding, of_what_a_call_saves_whose_constant_varies_is_left) {
+  const auto exponent = std::make_shared<double>(2);
+  const auto make = [exponent] {
+    return two_layers([exponent](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+      const at::Tensor h = at::linear(x, v);
+      return at::linear(at::pow(h, *exponent), w).mean() + at::linear(h, w).square().mean();
+    });
+  };
+  ModeRun none("none", make);
+  ModeRun run("q4", make);
+  for (int64_t number = 1; number <= 12; ++number) {
+    *exponent = number < 8 ? static_cast<double>(2 + number % 2) : -1.0;
+    EXPECT_LT(error_in_step(none, run, number), 0.6) << number;
+  }
+  EXPECT_GT(run.report().followed_passes, 4);
+}
+
 /// Loss scaling begins with gradients that are not finite, here in all steps that would be
 /// measured.
 TEST(Rounding, is_measured_later_where_the_first_gradients_are_not_finite) {
