@@ -551,8 +551,7 @@ void PlannedMode::finish_rehearsing(Rehearsing& rehearsing, const Rehearsal& pas
     return;
   }
   report_.missing_reason.clear();
-  // The rules of single operators are all where a backward met hooks.
-  if (tried && !rehearsing.met_hooks && must_not_round(pass.unmeasured())) forget_rehearsal();
+  if (tried && must_not_round(pass.unmeasured())) forget_rehearsal();
   make_plan();
 }
 

@@ -1056,40 +1056,6 @@ TEST(Rounding, is_measured_later_where_the_first_gradients_are_not_finite) {
   EXPECT_EQ(run.report().unplanned_passes, 0);
 }
 
-/// The backward of the first loss runs a hook, and is not measured.
-TEST(Rounding, of_one_loss_stays_beside_another_that_is_measured) {
-  const auto make = [](bool hooked) {
-    const at::Tensor v = at::randn({32, 32}).mul_(0.2).requires_grad_();
-    const at::Tensor w = at::randn({32, 32}).mul_(0.2).requires_grad_();
-    const at::Tensor x = at::randn({64, 32});
-    ModelView view{{{"v", v}, {"w", w}}, {}, 1};
-    return std::pair(view, [=] {
-      const at::Tensor h = at::linear(x, v);
-      if (hooked) h.register_hook([](const at::Tensor& gradient) { return gradient; });
-      return std::pair(at::silu(h).square().mean(), at::silu(at::linear(x, w)).square().mean());
-    });
-  };
-  int64_t held[2] = {};
-  for (const bool hooked : {false, true}) {
-    const auto mode = make_mode("q4");
-    const auto [view, losses] = make(hooked);
-    mode->attach(view);
-    for (int64_t step = 1; step <= 8; ++step) {
-      mode->begin_step(step);
-      std::pair<at::Tensor, at::Tensor> both;
-      {
-        const SavedTensorScope scope(*mode);
-        both = losses();
-      }
-      both.first.backward();
-      both.second.backward();
-      mode->end_step();
-    }
-    held[hooked ? 1 : 0] = report_of(*mode).plan.held_bytes;
-  }
-  EXPECT_EQ(held[1], held[0]);
-}
-
 TEST(Rounding, of_float64_is_refused_by_name_and_changes_no_bit) {
   const auto make = [] {
     TestModel model;
