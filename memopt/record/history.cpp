@@ -6,6 +6,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 
 #include <algorithm>
 #include <cstring>
@@ -81,6 +82,15 @@ const Node& behind_cast(const Node& node) {
   return source != nullptr && is_leaf(*source) ? *source : node;
 }
 
+/// An operator that writes a part of a memory has its node within that of the memory.
+const Node& called_as(const Node& node) {
+  if (typeid(node) != typeid(torch::autograd::CopySlices)) return node;
+  const Node* written = static_cast<const torch::autograd::CopySlices&>(node).fn.get();
+  return written == nullptr ? node : *written;
+}
+
+const CallParts kNotSeen;
+
 /// Operators that make no node of autograd: those that a kernel calls, and those without history.
 bool makes_no_node() {
   return !c10::GradMode::is_enabled() || below_autograd();
@@ -118,30 +128,39 @@ void CallWatch::stop() {
 }
 
 const CallParts& CallWatch::call_of(uint64_t sequence) const {
-  static const CallParts not_seen;
   const uint64_t index = sequence - first_sequence_;
-  return sequence >= first_sequence_ && index < calls_.size() ? calls_[index] : not_seen;
+  return sequence >= first_sequence_ && index < calls_.size() ? calls_[index] : kNotSeen;
 }
 
 const CallParts& CallWatch::call_that_saves() const {
-  return call_of(at::sequence_number::peek() - 1);
+  return running_.empty() ? kNotSeen : call_of(running_.back().sequence);
 }
 
 std::unique_ptr<at::ObserverContext> CallWatch::on_begin(const at::RecordFunction& function) {
   if (below_autograd()) return nullptr;
   for (CallWatch* watch = innermost_; watch != nullptr; watch = watch->outer_) {
-    if (c10::GradMode::is_enabled()) {
-      watch->note(function);
-    } else {
-      watch->note_write(function);
-    }
+    watch->begin(function);
   }
   return nullptr;
 }
 
-void CallWatch::on_end(const at::RecordFunction& /*function*/, at::ObserverContext* /*none*/) {
-  if (makes_no_node()) return;
-  for (CallWatch* watch = innermost_; watch != nullptr; watch = watch->outer_) watch->forget();
+void CallWatch::on_end(const at::RecordFunction& function, at::ObserverContext* /*none*/) {
+  for (CallWatch* watch = innermost_; watch != nullptr; watch = watch->outer_) watch->end(function);
+}
+
+void CallWatch::begin(const at::RecordFunction& function) {
+  running_.push_back({&function, at::sequence_number::peek()});
+  if (c10::GradMode::is_enabled()) {
+    note(function);
+  } else {
+    note_write(function);
+  }
+}
+
+/// A watch may have begun while the operator ran.
+void CallWatch::end(const at::RecordFunction& function) {
+  if (!running_.empty() && running_.back().function == &function) running_.pop_back();
+  if (!makes_no_node()) forget();
 }
 
 /// The node takes the number that is next while its operator runs. Operators that are made of
@@ -367,9 +386,10 @@ uint64_t CallWatch::history_of(Node* node) {
       continue;
     }
     const uint64_t sequence = next->sequence_nr();
-    uint64_t digest = mixed(typeid(*next).hash_code(), number_of(sequence));
-    digest = mixed(digest, digest_of_parts(call_of(sequence)));
-    for (const double number : numbers_of(*next)) digest = mixed(digest, bits_of(number));
+    const Node& called = called_as(*next);
+    uint64_t digest = mixed(typeid(called).hash_code(), number_of(sequence));
+    digest = mixed(digest, digest_of_parts(call_of(called.sequence_nr())));
+    for (const double number : numbers_of(called)) digest = mixed(digest, bits_of(number));
     const size_t known = open.size();
     for (const torch::autograd::Edge& edge : next->next_edges()) {
       if (edge.function == nullptr) continue;
@@ -420,7 +440,9 @@ RecordedEdge HistoryReader::edge_to(Node* node, uint32_t output) {
   }
   const auto index = static_cast<int32_t>(nodes_.size());
   known_[node] = {sequence, index};
-  nodes_.push_back({typeid(*node), {}, numbers_of(*node), {}, calls_.call_of(sequence)});
+  const Node& called = called_as(*node);
+  nodes_.push_back(
+      {typeid(called), {}, numbers_of(called), {}, calls_.call_of(called.sequence_nr())});
   unread_.push_back(node);
   return {index, output, kNone};
 }

@@ -43,7 +43,8 @@ class CallWatch {
   void stop();
   /// Equal for equal calls, in this process; empty: the call that made the node was not seen.
   [[nodiscard]] const CallParts& call_of(uint64_t sequence) const;
-  /// The call that made the last node: that of the operator which saves a tensor now.
+  /// The call of the operator that saves a tensor now: the innermost that runs. It is empty where
+  /// none does.
   [[nodiscard]] const CallParts& call_that_saves() const;
   /// The calls in this pass that wrote the memory without autograd, as far as they are over; empty:
   /// none did.
@@ -55,6 +56,8 @@ class CallWatch {
  private:
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function);
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
+  void begin(const at::RecordFunction& function);
+  void end(const at::RecordFunction& function);
   void note(const at::RecordFunction& function);
   void note_write(const at::RecordFunction& function);
   [[nodiscard]] const std::vector<size_t>& written_arguments(const at::RecordFunction& function);
@@ -83,6 +86,12 @@ class CallWatch {
                                               ///< numbers, which begin with first_sequence_
   std::vector<uint64_t> casts_before_ = {0};  ///< casts before each of these nodes, as far as
                                               ///< somebody asked
+  /// An operator that runs, and the number of the node that it was about to make.
+  struct Running {
+    const at::RecordFunction* function;
+    uint64_t sequence;
+  };
+  std::vector<Running> running_;
   /// They are found by the address of the operator's name, which outlives the pass.
   std::unordered_map<const void*, std::vector<size_t>> written_arguments_;
   /// Weak: the memory of the object is not used again, so its address stays its name.

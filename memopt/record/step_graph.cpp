@@ -71,10 +71,11 @@ void mark_what_varies(RecordedNode& first, const RecordedNode& second) {
 }
 
 /// The rules for rounding read the constants of one pass, such as an exponent, and nobody compares
-/// those that vary.
-void leave_exact_what_varying_calls_save(StepGraph& graph) {
+/// those that vary, or calls that were not seen.
+void leave_exact_what_unknown_calls_save(StepGraph& graph) {
   for (RecordedSlot& slot : graph.slots) {
-    if (std::find(slot.call.begin(), slot.call.end(), kVaries) == slot.call.end()) continue;
+    const bool varies = std::find(slot.call.begin(), slot.call.end(), kVaries) != slot.call.end();
+    if (!varies && !slot.call.empty()) continue;
     slot.exact = true;
     graph.storages[static_cast<size_t>(graph.value(slot.value).storage)].exact = true;
   }
@@ -380,7 +381,7 @@ bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
     mark_what_varies(first.slots[s].writes, second.slots[s].writes);
     mark_what_varies(first.slots[s].call, second.slots[s].call);
   }
-  leave_exact_what_varying_calls_save(first);
+  leave_exact_what_unknown_calls_save(first);
   keep_what_varying_writes_make(first, second);
   for (size_t i = 0; i < first.operators.size(); ++i) {
     if (same_constants(first.operators[i], second.operators[i])) continue;

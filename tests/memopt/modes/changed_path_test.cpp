@@ -387,6 +387,16 @@ TEST_P(ChangedPaths, a_summand_behind_a_factor_that_varies) {
   });
 }
 
+TEST_P(ChangedPaths, the_operator_that_writes_a_part) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::silu(at::linear(t.x, t.weights[0]));
+    const at::Tensor y = h + at::silu(at::linear(h, t.weights[1]));
+    at::Tensor part = y.narrow(0, 0, 8);
+    changed ? part.add_(3) : part.add_(0.1);
+    return at::linear(at::gelu(y), t.weights[2]);
+  });
+}
+
 TEST_P(ChangedPaths, a_padding_behind_a_factor_that_varies) {
   expect_departures([](const Tensors& t, bool changed) {
     const at::Tensor h = at::gelu(at::linear(t.x, t.weights[0])) * 1.5;

@@ -1033,6 +1033,43 @@ TEST(Rounding, of_what_a_call_saves_whose_constant_varies_is_left) {
   EXPECT_GT(run.report().followed_passes, 4);
 }
 
+/// Autograd makes the node of a view anew once its base was written, and that of what writes a view
+/// is not the last: neither hides which operator saves.
+TEST(Rounding, for_one_operator_is_not_given_to_another_that_reads_an_older_view_or_writes_one) {
+  const auto changed = std::make_shared<bool>(false);
+  const Loss of_an_older_view = [changed](const at::Tensor& x, const at::Tensor& v,
+                                          const at::Tensor& w) {
+    const at::Tensor h = at::linear(x, v).abs();
+    const at::Tensor view = h.t();
+    h.add_(1e-3);
+    return at::linear((*changed ? at::log(view) : at::silu(view)).t(), w).square().mean();
+  };
+  const Loss of_a_part = [changed](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+    const at::Tensor h = 8 * at::linear(x, v);
+    at::Tensor part = h.narrow(0, 0, 32);
+    if (!*changed) {
+      part.tanh_();
+      return at::linear(h, w).square().mean();
+    }
+    part.exp_();
+    return at::linear((part + 1).log(), w).square().mean();
+  };
+  for (const Loss& loss : {of_an_older_view, of_a_part}) {
+    for (const char* mode : {"q4", "dpr8"}) {
+      *changed = false;
+      const auto make = [&loss] { return two_layers(loss); };
+      ModeRun none("none", make);
+      ModeRun run(mode, make);
+      constexpr int64_t kLast = 10;
+      for (int64_t number = 1; number <= kLast; ++number) {
+        *changed = number == kLast;
+        EXPECT_LT(error_in_step(none, run, number), 0.6) << mode << ' ' << number;
+      }
+      EXPECT_GT(run.report().followed_passes, 4);
+    }
+  }
+}
+
 /// Loss scaling begins with gradients that are not finite, here in all steps that would be
 /// measured.
 TEST(Rounding, is_measured_later_where_the_first_gradients_are_not_finite) {
