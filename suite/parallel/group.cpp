@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/core.h>
+#include <netdb.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -107,17 +108,36 @@ ExitCode code_of(const std::string& words) {
              : ExitCode::kInternal;
 }
 
-StorePtr open_store(const Rank& rank, milliseconds limit) {
+/// Returns why the host has no address; empty where it has one, or where nobody says.
+std::string why_unknown(const std::string& host, milliseconds limit) {
+  try {
+    return within(limit, [host]() -> std::string {
+      addrinfo* found = nullptr;
+      const int cause = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+      if (cause != 0) return gai_strerror(cause);
+      freeaddrinfo(found);
+      return "";
+    });
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+/// The host is looked up last, because a name may become known while the rank tries.
+StorePtr open_store(const Rank& rank, const Limits& limits) {
   const bool serves = serves_store(rank);
   require_descriptors(rank);
   try {
-    return connect(rank, limit, serves);
+    return connect(rank, limits.operation, serves);
   } catch (const std::exception& error) {
     const std::string words = first_line(error.what());
     const ExitCode code = code_of(words);
     if (is_started_here() || code == ExitCode::kOutOfMemory) {
       throw Error(code, fmt::format("the ranks do not reach each other at {}: {}", address_of(rank),
                                     words));
+    }
+    if (const std::string why = why_unknown(rank.address, limits.store); !why.empty()) {
+      throw bad_input("MASTER_ADDR", rank.address, why, "a host that is known on every machine");
     }
     throw bad_input("MASTER_ADDR and MASTER_PORT", address_of(rank), words,
                     serves ? "an address of this machine and a free port"
@@ -290,7 +310,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> group_by(const StorePtr& store, const Ran
 class JoinedGroup final : public Group {
  public:
   JoinedGroup(const Rank& rank, const Limits& limits, at::Device device)
-      : Group(rank), limits_(limits), device_(device), store_(open_store(rank, limits.operation)) {
+      : Group(rank), limits_(limits), device_(device), store_(open_store(rank, limits)) {
     meet(store_, rank, limits);
     try {
       signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);

@@ -182,15 +182,27 @@ TEST(BadLuck, a_rank_that_does_not_come_is_named) {
   }
 }
 
-TEST(BadLuck, a_port_in_use_and_a_wrong_address_are_wrong_input) {
+TEST(BadLuck, a_port_in_use_and_an_address_of_nobody_are_wrong_input) {
   Ranks ranks(2, "join");
   const test::BusyPort busy;
   ranks.start(0, {{"MASTER_PORT", std::to_string(busy.port())}});
-  ranks.start(1, {{"MASTER_ADDR", "nowhere.invalid"}});
+  ranks.start(1, {{"MASTER_ADDR", "127.0.0.2"}});
   for (const int64_t rank : {0, 1}) {
     EXPECT_EQ(ranks.wait(rank), static_cast<int>(ExitCode::kBadInput));
     expect_words(ranks, rank, "MASTER_ADDR and MASTER_PORT: ");
   }
+}
+
+TEST(BadLuck, a_host_that_is_not_known_is_named_by_rank_0_and_by_the_others) {
+  Ranks ranks(2, "join");
+  const auto begin = steady_clock::now();
+  for (const int64_t rank : {0, 1}) ranks.start(rank, {{"MASTER_ADDR", "nowhere.invalid"}});
+  for (const int64_t rank : {0, 1}) {
+    EXPECT_EQ(ranks.wait(rank), static_cast<int>(ExitCode::kBadInput));
+    expect_words(ranks, rank, "MASTER_ADDR: nowhere.invalid: ");
+    expect_words(ranks, rank, " (a host that is known on every machine)\n");
+  }
+  EXPECT_LE(steady_clock::now() - begin, kShort);
 }
 
 TEST(BadLuck, a_port_at_which_somebody_else_says_nothing_is_not_waited_for) {
