@@ -385,6 +385,23 @@ TEST(RunByRanks, takes_ranks_that_were_started_by_others) {
   EXPECT_NE(result_in(out).repeat_command.find("--ranks 2"), std::string::npos);
 }
 
+/// Rank 1 may map no more than a small training needs, so the system refuses what a large one asks.
+TEST(RunByRanks, ends_in_time_and_names_the_rank_whose_memory_is_full) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Texts run = with(timed_only(out), {"--set", "train.batch=1024"});
+  const std::string limit = "ulimit -v " + std::to_string(test::address_space_kib() + 600'000);
+  const Clock::time_point begin = Clock::now();
+  const std::vector<Finished> ends =
+      started_by_others({noisemark_command(run), noisemark_command(run, limit)});
+  EXPECT_LE(std::chrono::duration<double>(Clock::now() - begin).count(), kLimit_s);
+  for (const Finished& end : ends) EXPECT_EQ(end.code, 71) << end.both();
+  EXPECT_NE(ends.front().err.find("rank 1: "), std::string::npos) << ends.front().err;
+  const reports::Exit exit = result_in(out).exit;
+  EXPECT_EQ(exit.code, 71);
+  EXPECT_NE(exit.reasons.front().find("rank 1: "), std::string::npos) << exit.reasons.front();
+}
+
 TEST(RunByRanks, are_refused_by_commands_that_look_at_one_process) {
   const test::Variables ranks{{"RANK", "0"},
                               {"WORLD_SIZE", "2"},
