@@ -1,5 +1,6 @@
 #include "suite/train/pipeline.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ using test::Words;
 std::string words_of(const std::vector<StagePass>& passes) {
   std::string words;
   for (const StagePass& pass : passes) {
-    words += (pass.backward ? "B" : "F") + std::to_string(pass.micro) + " ";
+    words += fmt::format("{}{} ", pass.backward ? 'B' : 'F', pass.micro);
   }
   return words;
 }

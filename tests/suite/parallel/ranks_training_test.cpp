@@ -4,6 +4,7 @@
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,9 +12,13 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "memopt/modes/budget.h"
+#include "memopt/modes/mode_grammar.h"
+#include "memopt/modes/planned_mode.h"
 #include "suite/io/safetensors.h"
 #include "suite/train/trainer.h"
 #include "tests/suite/parallel/ranks.h"
@@ -85,14 +90,17 @@ std::shared_ptr<Division> divided_for(int64_t stages) {
   return std::make_shared<Division>(division);
 }
 
-/// Returns the last gradients, and the loss of their step.
-NamedTensors train(const Way& way, const std::shared_ptr<Group>& group) {
+TinySession session_of(const Way& way, const std::shared_ptr<Group>& group) {
   TrainerOptions options = options_in(group, way.precision);
   options.reduction = reduction_of(way.reduction);
   options.pipeline.schedule = pipeline_schedule_of(way.schedule);
   options.pipeline.micro_batches = way.micro_batches;
   if (group) options.pipeline.division = divided_for(group->rank().ranks);
-  const TinySession session(still_definition(way), options, way.mode);
+  return TinySession(still_definition(way), options, way.mode);
+}
+
+/// Trains. Returns the last gradients, and the loss of their step.
+NamedTensors last_gradients(const TinySession& session) {
   LastGradients last(*session.trainer);
   double loss = 0;
   for (int64_t step = 0; step < kSteps; ++step) loss = session.trainer->step({&last}).loss;
@@ -101,24 +109,36 @@ NamedTensors train(const Way& way, const std::shared_ptr<Group>& group) {
   return found;
 }
 
+NamedTensors train(const Way& way, const std::shared_ptr<Group>& group) {
+  return last_gradients(session_of(way, group));
+}
+
 const test::NamedJob kGradients{
     "gradients", [](const Rank& rank, const Words& words, const std::string& out) {
       write_safetensors(out + "/found", train(way_of(words), Group::join(rank, kLimit)));
     }};
 
-/// Each rank's findings.
-std::vector<NamedTensors> trained_by_ranks(int64_t number, const Way& way) {
-  Ranks ranks(number, "gradients", way.words());
+/// Has each rank do the job; empty if one failed. `read` takes the file of a rank's findings.
+template <typename Read>
+auto found_by_ranks(int64_t number, const std::string& job, const Way& way, const Read& read) {
+  Ranks ranks(number, job, way.words());
   for (int64_t rank = 0; rank < number; ++rank) ranks.start(rank);
   const std::vector<int> codes = ranks.wait();
-  std::vector<NamedTensors> found;
+  std::vector<decltype(read(std::string()))> found;
   for (int64_t rank = 0; rank < number; ++rank) {
     EXPECT_EQ(codes[static_cast<size_t>(rank)], 0) << ranks.words_of(rank);
-    if (codes[static_cast<size_t>(rank)] != 0) return {};
-    const auto tensors = read_safetensors(ranks.out(rank) + "/found").tensors;
-    found.emplace_back(tensors.begin(), tensors.end());
+    if (codes[static_cast<size_t>(rank)] != 0) return decltype(found){};
+    found.push_back(read(ranks.out(rank) + "/found"));
   }
   return found;
+}
+
+/// Each rank's findings.
+std::vector<NamedTensors> trained_by_ranks(int64_t number, const Way& way) {
+  return found_by_ranks(number, "gradients", way, [](const std::string& file) {
+    const auto tensors = read_safetensors(file).tensors;
+    return NamedTensors(tensors.begin(), tensors.end());
+  });
 }
 
 at::Tensor as_one_vector(const NamedTensors& tensors) {
@@ -171,19 +191,102 @@ TEST(GradientsOfRanks, micro_batches_are_those_of_one_rank) {
   expect_gradients_of_one(2, {"fp64", "none", 4, "0.5"}, kDouble);
 }
 
-/// The certificate of a lossless mode, on each rank.
-TEST(GradientsOfRanks, keep_every_bit_under_a_lossless_mode) {
-  Way way{"fp32", "none", 2, "0.1"};
-  const std::vector<NamedTensors> plain = trained_by_ranks(2, way);
-  ASSERT_EQ(plain.size(), 2U);
-  for (const char* mode : {"mirror+echo", "gist", "offload:all", "budget:saved=1.7MiB"}) {
-    way.mode = mode;
-    const std::vector<NamedTensors> found = trained_by_ranks(2, way);
-    ASSERT_EQ(found.size(), 2U) << mode;
-    for (size_t rank = 0; rank < 2; ++rank) {
-      EXPECT_TRUE(at::equal(as_one_vector(found[rank]), as_one_vector(plain[rank]))) << mode;
+/// The findings of a rank about a mode beside "none".
+struct Certificate {
+  std::string mode;
+  int64_t followed = 0;  ///< passes that followed the mode's plan
+  double bound = 0;      ///< most that the gradient may be off; 0: not by a bit
+  double error = 0;
+  std::string bits;  ///< digest of gradients and loss
+};
+
+/// The most that a mode may move the gradient of a step that it did not measure.
+double bound_of(const std::string& mode) {
+  if (mode.starts_with("budget:")) return 2 * memopt::parse_budget(mode).error.value_or(0);
+  const memopt::ModeWord* rounding = memopt::parse_mode(mode).rounding();
+  return rounding == nullptr ? 0 : rounding->gradient_bound;
+}
+
+/// Every word of the grammar, all places together, and budgets near what `mirror` needs, with room
+/// for the optimizer and for what goes on its way.
+std::vector<std::string> every_mode(const memopt::PlanEstimate& of_mirror) {
+  std::vector<std::string> modes{"echo+attn+gist+dpr8+offload:all"};
+  for (const memopt::ModeWord& word : memopt::mode_words()) modes.emplace_back(word.word);
+  const std::string saved = fmt::format("budget:saved={}", of_mirror.peak_saved_bytes * 9 / 8);
+  modes.push_back(fmt::format("budget:{}", of_mirror.peak_bytes.value() * 9 / 8));
+  modes.insert(modes.end(), {saved, saved + ",error=0.05"});
+  return modes;
+}
+
+memopt::PlanEstimate estimate_of_mirror(const Way& way, const std::shared_ptr<Group>& group) {
+  const TinySession session = session_of(way, group);
+  (void)last_gradients(session);
+  return dynamic_cast<const memopt::PlannedMode&>(*session.mode).estimate().value();
+}
+
+Certificate certify(const Way& way, const std::shared_ptr<Group>& group, const NamedTensors& none) {
+  const TinySession session = session_of(way, group);
+  const NamedTensors found = last_gradients(session);
+  return {way.mode, memopt::report_of(*session.mode).followed_passes, bound_of(way.mode),
+          distance(found, none), tensors_sha256(found)};
+}
+
+const test::NamedJob kCertificates{
+    "certificates", [](const Rank& rank, const Words& words, const std::string& out) {
+      const auto group = Group::join(rank, kLimit);
+      Way way = way_of(words);
+      const NamedTensors none = train(way, group);
+      way.mode = "mirror";
+      std::string lines = fmt::format("none 1 0 0 {}\n", tensors_sha256(none));
+      for (const std::string& mode : every_mode(estimate_of_mirror(way, group))) {
+        way.mode = mode;
+        const Certificate found = certify(way, group, none);
+        lines += fmt::format("{} {} {} {} {}\n", found.mode, found.followed, found.bound,
+                             found.error, found.bits);
+      }
+      put_bytes(out + "/found", lines);
+    }};
+
+std::vector<Certificate> read_certificates(const std::string& file) {
+  std::istringstream lines(test::file_bytes(file));
+  std::vector<Certificate> all;
+  for (Certificate one; lines >> one.mode >> one.followed >> one.bound >> one.error >> one.bits;) {
+    all.push_back(one);
+  }
+  return all;
+}
+
+void expect_certified(const Certificate& found, const std::string& bits_of_none) {
+  EXPECT_GE(found.followed, 1) << "it kept everything";
+  EXPECT_LE(found.error, found.bound);
+  if (found.bound == 0) {
+    EXPECT_EQ(found.bits, bits_of_none);
+  } else {
+    EXPECT_GT(found.error, 0) << "nothing was rounded";
+  }
+}
+
+/// The certificate of every mode, on each rank, and equal gradients on all of them.
+void expect_every_mode_certified(int64_t number) {
+  const auto ranks =
+      found_by_ranks(number, "certificates", {"fp32", "none", 2, "0.1"}, read_certificates);
+  ASSERT_EQ(std::ssize(ranks), number);
+  for (const std::vector<Certificate>& found : ranks) {
+    ASSERT_EQ(found.size(), memopt::mode_words().size() + 5);
+    for (size_t i = 0; i < found.size(); ++i) {
+      SCOPED_TRACE(found[i].mode);
+      expect_certified(found[i], found.front().bits);
+      EXPECT_EQ(found[i].bits, ranks.front()[i].bits) << "another gradient than rank 0";
     }
   }
+}
+
+TEST(GradientsOfRanks, of_two_keep_the_promise_of_every_mode) {
+  expect_every_mode_certified(2);
+}
+
+TEST(GradientsOfRanks, of_four_keep_the_promise_of_every_mode) {
+  expect_every_mode_certified(4);
 }
 
 TEST(GradientsOfRanks, rounded_to_bf16_are_near_and_the_same_on_all_ranks) {
