@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Measures which rule for the learning rate keeps the loss when the batch grows k-fold, and up to which k.
 
-    large_batches.py run --noisemark BIN --out DIR     train the cells that are missing, then print the table
-    large_batches.py table --out DIR                   print it
+    large_batches.py run --noisemark BIN --out DIR       train the cells that are missing, then print the table
+    large_batches.py table --noisemark BIN --out DIR     print it
 
 The question is that of Goyal et al., "Accurate, Large Minibatch SGD" (2017), sections 2.1 and 2.2, here for Adam and a
 diffusion model: every cell sees the same number of samples, so that a batch k times as large makes k times fewer steps.
-The rules are those of `scale.rule`; a rise of the learning rate takes the first tenth of the steps. Cells are trained
-with equal seeds. A rule keeps the loss at k where the mean over the seeds is not above the interval in which, with 95 %,
-the mean of as many further trainings with k = 1 would lie (Student's t).
+The rules are those of `scale.rule`; a rise of the learning rate takes the first tenth of the steps. Each cell is a
+`noisemark sweep` over equal seeds; it is not one sweep of all, because the number of steps follows from k, and the keys
+of the rise from both. A rule keeps the loss at k where the mean over the seeds is not above the interval in which, with
+95 %, the mean of as many further trainings with k = 1 would lie (Student's t). Whether this is proven says `noisemark
+quality`, whose range of the mean is that interval: a mean may be below its end and its own interval not, as long as the
+seeds are few.
 
 Exit codes: 0 made; 1 a training failed; 2 bad input.
 """
@@ -68,16 +71,16 @@ def settings_of(cell: Cell, train: dict[str, Any], samples: int) -> list[str]:
     return settings
 
 
-def train_cell(options: argparse.Namespace, cell: Cell, seed: int, settings: list[str]) -> None:
-    """Trains a cell with one seed, unless its result is there."""
-    folder = Path(options.out) / cell.name / str(seed)
-    words = [options.noisemark, "run", options.id, "--seed", str(seed), "--threads", str(options.threads), "--no-memory",
-             "--no-profile", "--resume", "--out", str(folder)]
+def train_cell(options: argparse.Namespace, cell: Cell, settings: list[str]) -> None:
+    """Trains a cell with the seeds whose results are not there."""
+    seeds = ",".join(str(seed) for seed in range(options.seeds))
+    words = [options.noisemark, "sweep", options.id, "--axis", f"seed={seeds}", "--threads", str(options.threads),
+             "--no-memory", "--no-profile", "--resume", "--out", str(Path(options.out) / cell.name)]
     for one in settings:
         words += ["--set", one]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"{cell.name}, seed {seed}: exit code {done.returncode}: {done.stderr.strip()}")
+        sys.exit(f"{cell.name}: exit code {done.returncode}: {done.stderr.strip()}")
 
 
 class Trained(NamedTuple):
@@ -90,7 +93,7 @@ class Trained(NamedTuple):
 
 def read_cell(folder: Path) -> Trained:
     losses, shared = [], set()
-    for path in sorted(folder.glob("*/result.json"), key=lambda path: int(path.parent.name)):
+    for path in sorted(folder.glob("seed=*/result.json")):
         result = json.loads(path.read_text())
         definition = json.loads(result["definition"])
         losses.append(result["quality"]["evaluations"][-1]["loss"])
@@ -126,6 +129,16 @@ def upper_end(losses: list[float], level: float = LEVEL) -> float:
     return statistics.mean(losses) + quantile * statistics.stdev(losses) * (2 / count) ** 0.5
 
 
+def proven(program: str, folder: Path, bound: float) -> str:
+    """Returns what `noisemark quality` says of a cell's mean beside the interval of k = 1."""
+    words = [program, "quality", str(folder), "--range", f"val_loss=0:{bound}", "--format", "json"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    try:
+        return json.loads(done.stdout)["ranges"][0]["verdict"]
+    except (ValueError, IndexError):
+        raise BadInput(f"{folder}: exit code {done.returncode}: {done.stderr.strip()} (a cell of the study)") from None
+
+
 def farthest_kept(study: dict[Cell, Trained], rule: str, bound: float) -> int:
     """Returns the largest k up to which the rule keeps the loss at every k."""
     farthest = 1
@@ -137,18 +150,19 @@ def farthest_kept(study: dict[Cell, Trained], rule: str, bound: float) -> int:
     return farthest
 
 
-def table(study: dict[Cell, Trained]) -> str:
+def table(study: dict[Cell, Trained], verdicts: dict[Cell, str]) -> str:
     one = study[Cell("none", 1)]
     bound, base = upper_end(one.losses), statistics.mean(one.losses)
     lines = [f"{one.work.split()[0]}, {one.batch * one.steps} samples in every training, {len(one.losses)} seeds. With k = 1 "
              f"the validation loss is {base:.4f}; the mean of as many further trainings lies below {bound:.4f} "
              f"with {(1 + LEVEL) / 2:.1%}.", "",
-             "| k | rule | batch | steps | learning rate | mean loss | standard deviation | beside k = 1 | kept |",
-             "|---|---|---|---|---|---|---|---|---|"]
+             "| k | rule | batch | steps | learning rate | mean loss | standard deviation | beside k = 1 | kept | "
+             "`noisemark quality` |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
     for cell, trained in study.items():
         mean = statistics.mean(trained.losses)
         lines.append(f"| {cell.factor} | {cell.rule} | {trained.batch} | {trained.steps} | {trained.lr:.3g} | {mean:.4f} | "
-                     f"{statistics.stdev(trained.losses):.4f} | {mean / base - 1:+.1%} | {'yes' if mean <= bound else 'no'} |")
+                     f"{statistics.stdev(trained.losses):.4f} | {mean / base - 1:+.1%} | {'yes' if mean <= bound else 'no'} | {verdicts[cell]} |")
     rules = sorted({cell.rule for cell in study})
     said = ", ".join(f"`{rule}` up to k = {farthest_kept(study, rule, bound)}" for rule in rules)
     return "\n".join([*lines, "", f"The loss is kept by {said}."])
@@ -160,8 +174,8 @@ def main() -> int:
     run = actions.add_parser("run", help="train the cells that are missing, then print the table")
     shown = actions.add_parser("table", help="print the table of a study")
     for one in (run, shown):
-        one.add_argument("--out", required=True, help="folder of the study: DIR/RULE-K/SEED")
-    run.add_argument("--noisemark", required=True, help="the program")
+        one.add_argument("--noisemark", required=True, help="the program")
+        one.add_argument("--out", required=True, help="folder of the study: DIR/RULE-K/seed=N")
     run.add_argument("--id", default="gmm16@cpu", help="benchmark at one scale (default: %(default)s)")
     run.add_argument("--factors", nargs="+", type=int, default=[1, 2, 4, 8],
                      help="factors of the batch, k (default: 1 2 4 8)")
@@ -175,9 +189,10 @@ def main() -> int:
             train = definition_of(options.noisemark, options.id)["train"]
             for cell in cells(options.rules, options.factors):
                 settings = settings_of(cell, train, options.samples or train["batch"] * train["steps"])
-                for seed in range(options.seeds):
-                    train_cell(options, cell, seed, settings)
-        print(table(read_study(options.out)))
+                train_cell(options, cell, settings)
+        study = read_study(options.out)
+        bound = upper_end(study[Cell("none", 1)].losses)
+        print(table(study, {cell: proven(options.noisemark, Path(options.out) / cell.name, bound) for cell in study}))
     except BadInput as error:
         print(f"large_batches.py: {error}", file=sys.stderr)
         return 2

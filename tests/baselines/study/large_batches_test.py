@@ -54,7 +54,17 @@ class Study(unittest.TestCase):
         self.assertEqual({path for path in after if after[path] != before[path]}, {lost})
 
     def test_a_folder_that_is_no_study_is_refused(self):
-        self.assertEqual(run("table", "--out", str(self.folder / "none-1")).returncode, 2)
+        self.assertEqual(run("table", *SMALL[:2], "--out", str(self.folder / "none-1")).returncode, 2)
+
+    def test_quality_judges_every_cell_and_wants_more_seeds(self):
+        rows = [line for line in self.done.stdout.splitlines() if line.startswith(("| 1 |", "| 2 |"))]
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertTrue(row.endswith("| INCONCLUSIVE |"), row)
+
+    def test_every_cell_is_a_sweep_over_the_seeds(self):
+        for cell in ("none-1", "linear-2"):
+            self.assertIn("2 of 2 cells ended", (self.folder / cell / "sweep.md").read_text())
 
     def test_samples_that_are_no_whole_number_of_batches_are_refused(self):
         done = run("run", "--out", str(self.folder / "other"), *SMALL, "--factors", "1", "3")
@@ -72,7 +82,7 @@ class Verdict(unittest.TestCase):
                  large_batches.Cell("linear", 2): trained([5, 5, 5]),
                  large_batches.Cell("linear", 4): trained([9, 9, 9]),
                  large_batches.Cell("linear", 8): trained([2, 2, 2])}
-        self.assertTrue(large_batches.table(study).endswith(
+        self.assertTrue(large_batches.table(study, dict.fromkeys(study, "PASS")).endswith(
             "The loss is kept by `linear` up to k = 2, `none` up to k = 1."))
 
 
