@@ -32,7 +32,7 @@ class Rehearsal::State {
   SlotId pack(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
     const auto slot = static_cast<SlotId>(saved_.size());
-    departed_ = departed_ || saved_.size() >= graph_->slots.size() || !path_.fits(tensor, slot);
+    departed_ = departed_ || saved_.size() >= graph_->slots.size() || !fits(tensor, slot);
     if (departed_) return kNone;
     saved_.push_back(tensor.tensor_data());
     return slot;
@@ -60,7 +60,7 @@ class Rehearsal::State {
 
   [[nodiscard]] bool begins_with(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
-    return !graph_->slots.empty() && path_.fits(tensor, 0);
+    return !graph_->slots.empty() && fits(tensor, 0);
   }
   [[nodiscard]] bool departed() const {
     const std::lock_guard lock(mutex_);
@@ -112,6 +112,12 @@ class Rehearsal::State {
   }
 
  private:
+  /// A plan may round what the slot saves, and only for the call that the rounding was chosen for.
+  [[nodiscard]] bool fits(const at::Tensor& tensor, SlotId slot) {
+    const bool may_round = !graph_->slots[static_cast<size_t>(slot)].exact;
+    return path_.fits(tensor, slot) && (!may_round || path_.is_saved_by_the_same(slot));
+  }
+
   const std::shared_ptr<const StepGraph> graph_;
   const EncodeKey key_;
   const std::shared_ptr<DeviceDoubt> doubt_;

@@ -1093,6 +1093,28 @@ TEST(Rounding, is_measured_later_where_the_first_gradients_are_not_finite) {
   EXPECT_EQ(run.report().unplanned_passes, 0);
 }
 
+/// Nobody but its saver shows that the last saved tensor is read by another operator.
+TEST(Rounding, is_not_measured_by_a_pass_whose_last_saver_is_another) {
+  const auto other = std::make_shared<bool>(false);
+  const auto make = [other] {
+    return two_layers([other](const at::Tensor& x, const at::Tensor& v, const at::Tensor& w) {
+      const auto net = [&](const at::Tensor& in) {
+        return at::linear(at::gelu(at::linear(in, v)), w);
+      };
+      const at::Tensor beside = 0.1 * at::linear(at::linear(x, v), w).square().mean();
+      const at::Tensor difference = (net(x) - net(x + 0.01 * x.roll(1))) / 0.01;
+      return beside + (*other ? 1e-6 * difference.abs() : difference.square()).mean();
+    });
+  };
+  ModeRun none("none", make);
+  ModeRun run("q4", make);
+  for (int64_t number = 1; number <= 12; ++number) {
+    *other = number == 4;  // the first that could be measured
+    EXPECT_LT(error_in_step(none, run, number), 2 * 0.3) << number;
+  }
+  EXPECT_GT(run.report().followed_passes, 4);
+}
+
 TEST(Rounding, of_float64_is_refused_by_name_and_changes_no_bit) {
   const auto make = [] {
     TestModel model;
