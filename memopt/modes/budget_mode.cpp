@@ -100,7 +100,7 @@ void BudgetMode::attach(const ModelView& model) {
   kept_ = {};
   in_step_ = step_exceeded_ = step_uncertain_ = false;
   passes_looked_at_ = 0;
-  steps_ = followed_too_early_ = watched_from_ = most_before_passes_bytes_ = 0;
+  followed_too_early_ = watched_from_ = most_before_passes_bytes_ = 0;
   step_mark_.reset();
 }
 
@@ -129,7 +129,7 @@ void BudgetMode::begin_step(int64_t step) {
     followed_too_early_ = PlannedMode::report().followed_passes;
     watched_from_ = passes();
   }
-  if (++steps_ == 2) most_before_passes_bytes_ = 0;  // the first makes what is made only once
+  if (steps() == 2) most_before_passes_bytes_ = 0;  // the first makes what is made only once
   if (failure_) std::rethrow_exception(failure_);
   in_step_ = true;
   AllocationSource* memory = recorded_memory();
@@ -318,11 +318,11 @@ PlannedModeReport BudgetMode::report() const {
   return report;
 }
 
-/// Returns whether the plan is of the first step, whose memory lacks what the optimizer keeps from
-/// then on.
+/// Returns whether the plan is of the first step, as the second begins: its memory lacks what the
+/// optimizer keeps from then on.
 bool BudgetMode::is_planned_too_early() const {
   const bool planned = plan() != nullptr || failure_ != nullptr;
-  return steps_ == 1 && planned && budget_.target == BudgetTarget::kPeak;
+  return steps() == 2 && planned && budget_.target == BudgetTarget::kPeak;
 }
 
 int64_t BudgetMode::share() const {

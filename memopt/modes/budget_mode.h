@@ -153,7 +153,6 @@ class BudgetMode final : public PlannedMode {
   bool step_exceeded_ = false;    ///< the last one
   bool step_uncertain_ = false;   ///< its error may be above what is allowed
   int64_t passes_looked_at_ = 0;  ///< number of passes when the gradient was last looked at
-  int64_t steps_ = 0;             ///< steps begun since attach()
 };
 
 /// Throws std::invalid_argument, as parse_budget() does.

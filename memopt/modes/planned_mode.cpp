@@ -108,7 +108,8 @@ void PlannedMode::attach(const ModelView& model) {
   shared_pass_.reset();
   other_ = {};
   begins_like_others_ = was_shared_ = false;
-  departures_ = passes_ = followed_until_ = followed_at_ = 0;
+  departures_ = passes_ = followed_until_ = followed_at_ = steps_ = 0;
+  step_is_open_ = false;
   warned_ = false;
   open_passes_.clear();
   earlier_passes_.clear();
@@ -136,6 +137,8 @@ void PlannedMode::attach(const ModelView& model) {
 void PlannedMode::begin_step(int64_t step) {
   require_attached();
   step_ = step;
+  step_is_open_ = true;
+  ++steps_;
   earlier_held_ = other_plans_bytes_ = 0;
   check_unchecked_step();
 }
@@ -147,6 +150,7 @@ void PlannedMode::require_attached() const {
 }
 
 void PlannedMode::end_step() {
+  step_is_open_ = false;
   finish_pass();
   forget_other_models();
   earlier_passes_.insert(earlier_passes_.end(), open_passes_.begin(), open_passes_.end());
@@ -283,6 +287,7 @@ void PlannedMode::forget_other_models() {
 
 void PlannedMode::begin_pass() {
   ++passes_;
+  if (!step_is_open_) ++steps_;
   if (auto* resting = std::get_if<Resting>(&phase_)) {
     if (--resting->passes_left <= 0) enter(Recording{});
     return;
@@ -299,7 +304,7 @@ void PlannedMode::begin_pass() {
     verifying->pass = std::make_unique<PlanExecution>(plan_, key, PlanExecution::Purpose::kVerify);
   } else if (verified() && wants_rehearsal()) {
     doubted_ = plan_;
-    enter(Rehearsing{std::make_unique<Rehearsal>(graph_, key, doubt()), nullptr, false, false});
+    enter(Rehearsing{std::make_unique<Rehearsal>(graph_, key, doubt()), nullptr});
   } else if (verified()) {
     doubted_ = plan_;
     unchecked_ = true;
@@ -513,6 +518,7 @@ void PlannedMode::rehearse_before(const BackwardToCome& backward) {
     rehearsing->met_hooks = true;
     return;
   }
+  rehearsing->watched = true;
   Rehearsal& rehearsal = *rehearsing->pass;
   try {
     std::vector<at::Tensor> parameters;
@@ -538,13 +544,20 @@ void PlannedMode::rehearse_before(const BackwardToCome& backward) {
   }
 }
 
+PlannedMode::Unrehearsed PlannedMode::why_unrehearsed(const Rehearsing& rehearsing,
+                                                      const Rehearsal& pass) {
+  if (rehearsing.met_hooks) return Unrehearsed::kHooks;
+  const bool unwatched = !rehearsing.watched && pass.asked();
+  return unwatched ? Unrehearsed::kUnwatched : Unrehearsed::kNoGradient;
+}
+
 /// A plan must serve every backward of the pass, so none is made before its last.
 void PlannedMode::finish_rehearsing(Rehearsing& rehearsing, const Rehearsal& pass) {
   rehearsing.watcher.reset();
   const bool tried = rehearsing.tried;
   if (pass.departed()) return note_departure();
   note_recorded_way();
-  if (!tried && wants_rehearsal() && !follows_unrehearsed(rehearsing.met_hooks)) {
+  if (!tried && wants_rehearsal() && !follows_unrehearsed(why_unrehearsed(rehearsing, pass))) {
     const bool trains = std::any_of(model_.parameters.begin(), model_.parameters.end(),
                                     [](const auto& named) { return named.second.requires_grad(); });
     report_.missing_reason = trains ? kNotRehearsed : kNothingTrained;

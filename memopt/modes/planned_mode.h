@@ -159,9 +159,14 @@ class PlannedMode : public Mode {
   /// Returns whether it may run hooks and functions of the program more often than the program
   /// does.
   [[nodiscard]] virtual bool rehearses_hooks() const { return true; }
-  /// No backward of a pass was rehearsed, perhaps because one `met_hooks`. Returns whether the plan
-  /// is followed nevertheless.
-  [[nodiscard]] virtual bool follows_unrehearsed(bool /*met_hooks*/) { return false; }
+  /// The reason why no backward of a pass was rehearsed.
+  enum class Unrehearsed : uint8_t {
+    kHooks,       ///< it runs what rehearses_hooks() tells of
+    kUnwatched,   ///< it ran within the scope of its forward pass, or on another thread
+    kNoGradient,  ///< the gradient was zero or not finite, or there was no backward
+  };
+  /// Returns whether the plan is followed nevertheless.
+  [[nodiscard]] virtual bool follows_unrehearsed(Unrehearsed /*why*/) { return false; }
   /// The next pass rehearses again.
   virtual void forget_rehearsal() {}
 
@@ -198,8 +203,8 @@ class PlannedMode : public Mode {
   void must_be_exact(const std::vector<StorageId>& storages);
   /// They do not use these codecs for these tensors.
   void must_not_use(const std::vector<Refusal>& refused);
-  /// The number that begin_step() was given last.
-  [[nodiscard]] int64_t step() const { return step_; }
+  /// Steps that have begun since attach(), whatever their numbers; a pass outside of them is one.
+  [[nodiscard]] int64_t steps() const { return steps_; }
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }
   /// Forgets every plan and watches again.
@@ -229,6 +234,7 @@ class PlannedMode : public Mode {
     std::shared_ptr<Watcher> watcher;
     bool tried = false;      ///< plans were, before at least one backward
     bool met_hooks = false;  ///< a backward was let by, for what rehearses_hooks() says
+    bool watched = false;    ///< a backward began that could be rehearsed, as far as that goes
   };
   /// Holds what the plan says.
   struct Following {
@@ -306,6 +312,8 @@ class PlannedMode : public Mode {
   void record_again(const std::string& reason);
   void rehearse_before(const BackwardToCome& backward);
   void finish_rehearsing(Rehearsing& rehearsing, const Rehearsal& pass);
+  [[nodiscard]] static Unrehearsed why_unrehearsed(const Rehearsing& rehearsing,
+                                                   const Rehearsal& pass);
   [[nodiscard]] bool must_not_round(const std::vector<SlotId>& slots);
   void finish_recording(Recording& recording);
   void keep_recording(Recording& recording, StepGraph graph);
@@ -331,7 +339,9 @@ class PlannedMode : public Mode {
   Policy policy_;
   ModelView model_;
   bool attached_ = false;
-  int64_t step_ = 0;
+  int64_t step_ = 0;  ///< the number that begin_step() was given last
+  int64_t steps_ = 0;
+  bool step_is_open_ = false;
   Phase phase_ = Recording{};
   std::vector<PastPass> past_;
   std::vector<AwaitedAnswer> awaited_;  ///< answers for passes that are over

@@ -27,7 +27,7 @@ constexpr int kMostSearches = 4;
 /// The plan is followed after so many steps without a backward that can be measured. Its gradient
 /// is not finite, as loss scaling has it at first, or it is called within the scope.
 constexpr int kMostUnrehearsed = 3;
-/// Then a later pass is tried, after so many at first and twice as many each time, up to the most.
+/// Then a later step is tried, after so many at first and twice as many each time, up to the most.
 constexpr int64_t kFirstWait = 8;
 constexpr int64_t kLongestWait = 1024;
 
@@ -61,9 +61,8 @@ RoundingMode::Roundings RoundingMode::roundings_of(const TreatmentPlan& plan) {
 }
 
 bool RoundingMode::wants_rehearsal() const {
-  const bool waits = measures_from_ > 0 && (passes() < measures_from_ || work_is_recorded());
-  return !rounded_.empty() && !waits &&
-         !std::includes(measured_.begin(), measured_.end(), roundings_.begin(), roundings_.end());
+  const bool waits = measures_from_ > 0 && (steps() < measures_from_ || work_is_recorded());
+  return !waits && !is_measured();
 }
 
 /// A single one of several forward passes before one backward is rehearsed, and the others add as
@@ -87,6 +86,9 @@ void RoundingMode::measure(GradientProbe& probe, const MeasureError& error_of) {
   const double error = error_of(rounded_);
   // A codec that takes a tensor in another pass would round what was exact in this one.
   must_not_use(probe.refused());
+  for (const Refusal& refusal : probe.refused()) {
+    measured_.erase({plan()->graph->value(refusal.value).storage, refusal.form});
+  }
   if (error <= kMostSeen * bound_) return;
   measured_.clear();
   // Nobody can tell what rounding does to a gradient that is another one each time.
@@ -96,15 +98,15 @@ void RoundingMode::measure(GradientProbe& probe, const MeasureError& error_of) {
   rounded_ = std::move(kept);
 }
 
-bool RoundingMode::follows_unrehearsed(bool met_hooks) {
-  if (std::exchange(unrehearsed_in_, step()) != step()) ++unrehearsed_;
-  if (met_hooks) {
+bool RoundingMode::follows_unrehearsed(Unrehearsed why) {
+  if (std::exchange(unrehearsed_in_, steps()) != steps()) ++unrehearsed_;
+  if (why != Unrehearsed::kHooks && unrehearsed_ < kMostUnrehearsed) return false;
+  if (why != Unrehearsed::kNoGradient) {
     measured_ = roundings_;
     return true;
   }
-  if (unrehearsed_ < kMostUnrehearsed) return false;
   patience_ = patience_ == 0 ? kFirstWait : std::min(2 * patience_, kLongestWait);
-  measures_from_ = passes() + patience_;
+  measures_from_ = steps() + patience_;
   return true;
 }
 
