@@ -165,6 +165,22 @@ std::vector<std::string> scaling_cells(const ScalingRow& row, const ScalingRow* 
   return cells;
 }
 
+/// The columns that only a pipeline fills.
+constexpr const char* kBubbleColumns[] = {"bubble", "bubble of equal stages"};
+
+std::vector<std::string> bubble_cells(const ScalingRow& row) {
+  const auto bubble = bubble_of(*row.row->result);
+  if (!bubble) return {std::string(kMissing), std::string(kMissing)};
+  return {format_percent(bubble->measured), format_percent(bubble->ideal)};
+}
+
+std::string words_on_bubbles(bool has_pipeline) {
+  if (!has_pipeline) return "";
+  return "A bubble is what the mean stage waits, as a share of the longest stage's forward and "
+         "backward time; of S equal stages without communication it would be (S - 1) / (M + S - 1) "
+         "for M micro-batches.\n";
+}
+
 std::string words_on_sharing(const Sweep& sweep) {
   std::string text;
   for (const SweepRow& row : sweep.rows) {
@@ -196,15 +212,26 @@ std::string scaling_table(const Sweep& sweep) {
        {"images/s", "exposed", "images/s without it", "efficiency", "efficiency without it"}) {
     columns.push_back({name, Align::kRight});
   }
+  const bool has_pipeline = std::any_of(rows.begin(), rows.end(), [](const ScalingRow& row) {
+    return !row.row->result->identity.pipeline.empty();
+  });
+  if (has_pipeline) {
+    for (const char* name : kBubbleColumns) columns.push_back({name, Align::kRight});
+  }
   MarkdownTable table(columns);
   for (const ScalingRow& row : rows) {
     const auto one = alone.find(others_of(sweep, *row.row));
-    table.add_row(scaling_cells(row, one == alone.end() ? nullptr : &one->second));
+    std::vector<std::string> cells =
+        scaling_cells(row, one == alone.end() ? nullptr : &one->second);
+    if (has_pipeline) {
+      for (std::string& cell : bubble_cells(row)) cells.push_back(std::move(cell));
+    }
+    table.add_row(std::move(cells));
   }
   return fmt::format(
       "\n## Scaling\n\n{}\nThe efficiency of N ranks is their images/s over N times those of one. "
-      "Exposed is the share of a step in which the slowest rank only waited for others.\n{}",
-      table.text(), words_on_sharing(sweep));
+      "Exposed is the share of a step in which the slowest rank only waited for others.\n{}{}",
+      table.text(), words_on_bubbles(has_pipeline), words_on_sharing(sweep));
 }
 
 }  // namespace noisemark::reports

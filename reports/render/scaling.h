@@ -48,8 +48,9 @@ struct Bubble {
 [[nodiscard]] std::optional<Bubble> bubble_of(const Result& result);
 
 /// Returns for a sweep over ranks: images/s, the efficiency E_N = T_N / (N T_1), and what it would
-/// be without the exposed part. A row claims none where its ranks share processors, or where one
-/// rank had other threads. It is empty where ranks are no axis.
+/// be without the exposed part; for pipelines their bubbles. A row claims no efficiency where its
+/// ranks share processors, or where one rank had other threads. It is empty where ranks are no
+/// axis.
 [[nodiscard]] std::string scaling_table(const Sweep& sweep);
 
 }  // namespace noisemark::reports

@@ -34,6 +34,19 @@ Result of_two(double first_s, double second_s) {
   return result;
 }
 
+/// The same as stages of four micro-batches; passes of the longer one take 0.75 s.
+Result of_two_stages(double first_s, double second_s) {
+  Result result = of_two(first_s, second_s);
+  result.identity.pipeline = "1f1b";
+  result.identity.micro_batches = 4;
+  for (RankRecord& record : result.ranks) {
+    const double forward_s = record.rank == 0 ? 0.3 : 0.2;
+    record.samples.forward_s.assign(record.samples.step_s.size(), forward_s);
+    record.samples.backward_s.assign(record.samples.step_s.size(), 0.45);
+  }
+  return result;
+}
+
 void set_rate(Result& result, double rate) {
   for (Metric& metric : result.metrics) {
     if (metric.name == "images_per_s") metric.value = rate;
@@ -117,21 +130,21 @@ TEST(ScalingTable, puts_stages_of_a_pipeline_beside_one_rank_which_has_none) {
   Sweep sweep = sweep_over_ranks(two);
   sweep.keys = {"ranks", "pipeline"};
   for (SweepRow& row : sweep.rows) row.values.push_back("none");
-  sweep.rows.push_back({"ranks=2,pipeline=1f1b", {"2", "1f1b"}, two, 0, ""});
+  EXPECT_FALSE(says(scaling_table(sweep), "bubble"));
+  Result stages = of_two_stages(0.4, 0.2);
+  set_rate(stages, 160);
+  sweep.rows.push_back({"ranks=2,pipeline=1f1b", {"2", "1f1b"}, stages, 0, ""});
   const std::string text = scaling_table(sweep);
-  EXPECT_TRUE(says(text, "| 2 | 1f1b | 160.00 | 20.0 % | 200.00 | 80.0 % | 100.0 % |")) << text;
+  EXPECT_TRUE(says(text, "| efficiency without it | bubble | bubble of equal stages |")) << text;
+  EXPECT_TRUE(says(text, "| 2 | none | 160.00 | 20.0 % | 200.00 | 80.0 % | 100.0 % | – | – |"));
+  EXPECT_TRUE(
+      says(text, "| 2 | 1f1b | 160.00 | 20.0 % | 200.00 | 80.0 % | 100.0 % | 40.0 % | 20.0 % |"))
+      << text;
 }
 
 TEST(Bubble, is_the_mean_wait_over_the_longest_passes_beside_that_of_equal_stages) {
-  Result result = of_two(0.4, 0.2);
-  EXPECT_FALSE(bubble_of(result)) << "there is no pipeline";
-  result.identity.pipeline = "1f1b";
-  result.identity.micro_batches = 4;
-  for (RankRecord& record : result.ranks) {
-    const double forward_s = record.rank == 0 ? 0.3 : 0.2;
-    record.samples.forward_s.assign(record.samples.step_s.size(), forward_s);
-    record.samples.backward_s.assign(record.samples.step_s.size(), 0.45);
-  }
+  EXPECT_FALSE(bubble_of(of_two(0.4, 0.2))) << "there is no pipeline";
+  const Result result = of_two_stages(0.4, 0.2);
   const auto bubble = bubble_of(result);
   ASSERT_TRUE(bubble);
   EXPECT_DOUBLE_EQ(bubble->measured, (0.4 + 0.2) / 2 / (0.3 + 0.45));
