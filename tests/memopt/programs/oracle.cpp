@@ -219,7 +219,7 @@ double bound_of(const std::string& spelling, double of_rounded) {
 struct GradientError {
   double difference = 0;
   double size = 0;  ///< the norm of the first
-  [[nodiscard]] double relative() const { return difference / size; }
+  [[nodiscard]] double relative() const { return difference == 0 ? 0 : difference / size; }
 };
 std::optional<GradientError> gradient_error(const StepTrace& none, const StepTrace& got) {
   GradientError error;
@@ -270,6 +270,9 @@ constexpr double kTellsLittle = 0.5;
 /// errors of float32 is in it: the loss is invariant to the parameter, as the imaginary part of a
 /// real transform to a bias.
 constexpr Rounding kNearlyFloat{.mantissa_bits = 20, .at_random = true};
+/// Moves each value by up to half of it: a mode makes of such a gradient, which may be zero by
+/// chance, no more than kOfOwnRounding times what this makes of it.
+constexpr Rounding kHalf{.mantissa_bits = 0, .at_random = true};
 /// A mode leaves at least so much of a gradient: 0.69 under "q2" in 60 random programs, and nothing
 /// where it is lost.
 constexpr double kLeastPartKept = 0.25;
@@ -298,10 +301,9 @@ std::optional<double> too_little_kept(const Trace& none, const Trace& got) {
   return most < kLeastPartKept ? std::optional(mean) : std::nullopt;
 }
 
-/// The largest relative error, by step, that the oracle's own rounding leaves; infinite where one
-/// is not a number, as where a comparison finds nothing equal any more, or where the gradient is
-/// zero without it.
-using OwnErrors = std::vector<double>;
+/// The largest error, by step, that the oracle's own rounding leaves; its difference is infinite
+/// where one is not a number, as where a comparison finds nothing equal any more.
+using OwnErrors = std::vector<GradientError>;
 
 /// Returns the parameter whose gradient is zero in all rounded steps, and never so under "none".
 std::optional<size_t> lost_parameter(const Trace& none, const Trace& got) {
@@ -333,6 +335,7 @@ std::optional<Finding> compare_rounded(const std::string& spelling, const Trace&
   const double bound = bound_of(spelling, rounding.bound);
   OwnErrors own_errors;
   OwnErrors of_float;
+  OwnErrors of_half;
   for (size_t step = 0; step < got.steps.size(); ++step) {
     const auto error = gradient_error(none.steps[step], got.steps[step]);
     if (!error) return Finding{"error", "a gradient is missing " + in_step(step)};
@@ -342,13 +345,15 @@ std::optional<Finding> compare_rounded(const std::string& spelling, const Trace&
     }
     if (error->difference <= std::min(bound, kTellsLittle) * error->size) continue;
     if (own_errors.empty()) own_errors = own(rounding);
-    const double left = own_errors.at(step);
+    const double left = own_errors.at(step).relative();
     const double of_own = bound_of(spelling, kOfOwnRounding * left);
     const bool excused = normalizes && std::isfinite(left);
     const double allowed = excused ? of_own : std::min(bound, of_own);
     if (error->difference <= allowed * error->size) continue;
     if (of_float.empty()) of_float = own(kNearlyFloat);
-    if (of_float.at(step) > kTellsLittle) continue;
+    const bool is_noise = of_float.at(step).relative() > kTellsLittle;
+    if (is_noise && of_half.empty()) of_half = own(kHalf);
+    if (is_noise && error->difference <= kOfOwnRounding * of_half.at(step).difference) continue;
     return Finding{"error", "of the gradient: " + std::to_string(error->relative()) + " " +
                                 in_step(step) + ", where rounding leaves " + std::to_string(left)};
   }
@@ -666,7 +671,7 @@ class Judgement {
 
   /// Measures them by mode "none" with all that is saved rounded, several times.
   OwnErrors own_errors(const Rounding& rounding) {
-    OwnErrors largest(none_.steps.size(), 0);
+    OwnErrors largest(none_.steps.size());
     for (const Round& round : rounds_of(rounding)) {
       const Trace rounded =
           execute(plain_, {[&] { return std::make_unique<RoundingMode>(round); }, &none_});
@@ -675,9 +680,10 @@ class Judgement {
       for (size_t step = 0; step < rounded.steps.size(); ++step) {
         const auto error = gradient_error(none_.steps[step], rounded.steps[step]);
         if (!error || error->difference == 0 || !std::isfinite(error->size)) continue;
-        const double relative = error->relative();
-        largest[step] = std::isfinite(relative) ? std::max(largest[step], relative)
-                                                : std::numeric_limits<double>::infinity();
+        const double difference = std::isfinite(error->difference)
+                                      ? std::max(largest[step].difference, error->difference)
+                                      : std::numeric_limits<double>::infinity();
+        largest[step] = {difference, error->size};
       }
     }
     return largest;

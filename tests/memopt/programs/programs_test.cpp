@@ -162,6 +162,16 @@ TEST(Oracle, finds_gradients_of_zeros_under_every_rounding) {
   }
 }
 
+/// The norm reads a constant, so that its weight's gradient is zero or the last bits of a mean.
+TEST(Oracle, finds_a_gradient_that_is_large_where_it_is_zero_by_chance) {
+  const MakeMode make =
+      broken([](const at::Tensor& saved) { return saved.dim() == 4 ? saved + 1 : saved; },
+             /*lossless=*/false);
+  const std::optional<Finding> finding = judge_in_child(generate(944686), make, /*timeout_s=*/60);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_NE(finding->detail.find("in step"), std::string::npos) << finding->detail;
+}
+
 TEST(Oracle, finds_a_mode_that_leaks) {
   const MakeMode make = broken([](const at::Tensor& saved) {
     static std::vector<at::Tensor> leaked;
