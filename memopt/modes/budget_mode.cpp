@@ -39,6 +39,9 @@ constexpr double kLeastCorrection = 1.25;
 /// more careful plan is chosen: what rounding adds was seen to differ by 1.6 between steps, and
 /// others than the measured one may have twice the error that is allowed.
 constexpr double kMostExpected = 1.25;
+/// A gradient so many times as large as the measured one is of other values: nobody knows its
+/// error.
+constexpr double kMostGrowth = 16;
 /// No model is that wrong: the plan's gradient was not finite.
 constexpr double kMostCorrection = 1e6;
 
@@ -109,7 +112,7 @@ void BudgetMode::forget_plan() {
   planner_.reset();
   answer_.reset();
   measured_error_.reset();
-  gradient_norm_ = expected_error_ = 0;
+  gradient_norm_ = largest_norm_ = expected_error_ = 0;
   most_careful_ = false;
   together_ = 1;
 }
@@ -263,7 +266,7 @@ void BudgetMode::look_at_gradient() {
   step_uncertain_ = false;
   const bool repeated = passes() == std::exchange(passes_looked_at_, passes());
   const bool followed = PlannedMode::report().followed_passes > followed_before_;
-  if (!measured_error_ || needed_bytes_ > 0 || (gradient_norm_ > 0 && !followed)) return;
+  if (!measured_error_ || (gradient_norm_ > 0 && !followed)) return;
   const std::optional<double> seen = gradient_norm(model());
   if (!seen) {
     if (followed && expected_error_ > 0) {
@@ -276,12 +279,26 @@ void BudgetMode::look_at_gradient() {
   const double norm = *seen;
   if (!std::isfinite(norm) || norm == 0) return;
   if (gradient_norm_ == 0) gradient_norm_ = norm;
+  const bool grew = expected_error_ > 0 && norm > kMostGrowth * gradient_norm_;
   const double expected = expected_error_ * gradient_norm_ / norm;
-  if (expected <= kMostExpected * *budget_.error) return;
+  if (!grew && expected <= kMostExpected * *budget_.error) return;
   note_uncertain("the norm of the gradient is " + std::to_string(norm) +
                  ", and its error was bounded when that was " + std::to_string(gradient_norm_));
-  if (repeated || most_careful_) return;
-  most_careful_ = !plans_for_gradient(norm);
+  if (repeated) return;
+  if (grew) {
+    measure_again(norm);
+  } else if (!most_careful_) {
+    most_careful_ = !plans_for_gradient(norm);
+  }
+}
+
+/// Measures the next pass, once for each growth: a gradient that is large now and then is counted
+/// only.
+void BudgetMode::measure_again(double norm) {
+  if (norm <= kMostGrowth * largest_norm_) return;
+  largest_norm_ = norm;
+  measured_error_.reset();
+  plan_again();
 }
 
 void BudgetMode::note_uncertain(std::string reason) {
@@ -290,7 +307,8 @@ void BudgetMode::note_uncertain(std::string reason) {
   kept_.uncertain_reason = std::move(reason);
 }
 
-/// Chooses a plan that is as careful as the gradient is small; false where the budget has none.
+/// Chooses a plan that is as careful as the gradient is small; false where the budget has none. A
+/// budget that is exceeded anyway gets the smallest of these plans.
 bool BudgetMode::plans_for_gradient(double norm) {
   const PlanningScope timed(planning_s_, apart_s_);
   ErrorModel errors = errors_;
@@ -299,13 +317,13 @@ bool BudgetMode::plans_for_gradient(double norm) {
   const std::shared_ptr<const Planner> planner = planner_;
   const std::optional<BudgetAnswer> answer = answer_;
   plan_within(errors);
-  if (!answer_) {
+  if (!answer_ && needed_bytes_ == 0) {
     planner_ = planner;
     answer_ = answer;
     return false;
   }
   gradient_norm_ = norm;
-  expected_error_ = answer_->point.error;
+  expected_error_ = point_in_force().error;
   errors_ = std::move(errors);
   plan_again();
   return true;
@@ -427,7 +445,11 @@ TreatmentPlan BudgetMode::answered() {
     throw BudgetTooSmall(budget_, needed_bytes_);
   }
   if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
-  return planner_->plan(planner_->curve().back());
+  return planner_->plan(point_in_force());
+}
+
+const PlanPoint& BudgetMode::point_in_force() const {
+  return answer_ ? answer_->point : planner_->curve().back();
 }
 
 std::optional<int64_t> BudgetMode::irreplaceable_bytes() const {
@@ -480,7 +502,7 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
         takes_smallest(measured_apart, error_of)) {
       return;
     }
-    const PlanPoint& point = answer_ ? answer_->point : planner_->curve().back();
+    const PlanPoint& point = point_in_force();
     const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
     probed_passes_ = probe.passes();
     if (corrections > kCorrections && measured > std::max(limit, kMostWithoutRounding)) {
@@ -520,7 +542,7 @@ bool BudgetMode::takes_smallest(const ErrorModel& errors, const MeasureError& er
 
 /// A plan that rounds nothing is expected to have no error, whatever a device gives each time.
 void BudgetMode::expect_error(ErrorModel errors, double measured) {
-  const double of_plan = answer_ ? answer_->point.error : 0;
+  const double of_plan = point_in_force().error;
   measured_error_ = std::max(measured, measured_error_.value_or(0));
   gradient_norm_ = 0;
   most_careful_ = false;

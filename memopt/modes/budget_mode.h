@@ -55,8 +55,10 @@ class BudgetNotKept : public std::runtime_error {
 /// as large as it was then, however small the gradient becomes: when `.grad` at the end of a step
 /// (on another device, in check_step()) is so small that the error is expected to be 1.25 times the
 /// bound, the step is counted, an error where the budget is strict, and a plan is chosen that keeps
-/// the bound for such a gradient, if the budget has one. A step at whose end no parameter has a
-/// dense gradient, because a hook cleared it or the program asked for it by grad(), is counted too.
+/// the bound for such a gradient, if the budget has one. A step whose gradient is more than 16
+/// times as large as the measured one is counted too, since it is of other values, and where none
+/// was that large before, the error is measured again. So is a step counted at whose end no
+/// parameter has a dense gradient, because a hook cleared it or the program asked for it by grad().
 class BudgetMode final : public PlannedMode {
  public:
   explicit BudgetMode(const Budget& budget);
@@ -116,7 +118,10 @@ class BudgetMode final : public PlannedMode {
   void look_at_gradient();
   void note_uncertain(std::string reason);
   [[nodiscard]] bool plans_for_gradient(double norm);
+  void measure_again(double norm);
   [[nodiscard]] TreatmentPlan answered();
+  /// Returns the smallest that the planner knows where none is within the budget.
+  [[nodiscard]] const PlanPoint& point_in_force() const;
 
   Budget budget_;
   std::shared_ptr<const BlockOptions> options_;  ///< they follow from what is known of recipes and
@@ -126,6 +131,7 @@ class BudgetMode final : public PlannedMode {
   std::optional<double> measured_error_;
   ErrorModel errors_;          ///< the plan in force was chosen by it
   double gradient_norm_ = 0;   ///< it was chosen for a gradient of this norm; 0: not yet known
+  double largest_norm_ = 0;    ///< the largest after which an error was measured again
   double expected_error_ = 0;  ///< error expected of such a gradient under the plan in force
   bool most_careful_ = false;  ///< the budget has no more careful plan
   int probed_passes_ = 0;

@@ -1054,7 +1054,7 @@ MakeModel scaled_layers(const std::shared_ptr<Layers>& layers, const at::Tensor&
 }
 
 /// Trains eight steps, then four whose gradient is `factor` times as large.
-KeptBudget kept_when_gradients_shrink(const std::string& mode, double factor) {
+KeptBudget kept_when_gradients_change(const std::string& mode, double factor) {
   const auto layers = std::make_shared<Layers>();
   const at::Tensor scale = at::ones({});
   ModeRun run(mode, scaled_layers(layers, scale));
@@ -1090,17 +1090,27 @@ TEST_F(Budgets, with_an_error_count_steps_of_smaller_gradients_until_a_plan_is_a
   ASSERT_GT(lossless_bytes, 0);
   const std::string too_little =
       spell_budget({BudgetTarget::kPeakSaved, lossless_bytes * 3 / 4, 0.02});
-  EXPECT_EQ(kept_when_gradients_shrink(too_little, 1).uncertain, 0);
-  const KeptBudget counted = kept_when_gradients_shrink(too_little, 1e-4);
+  EXPECT_EQ(kept_when_gradients_change(too_little, 1).uncertain, 0);
+  const KeptBudget counted = kept_when_gradients_change(too_little, 1e-4);
   EXPECT_GE(counted.uncertain, 1);
   EXPECT_LE(counted.uncertain, 4);
   EXPECT_EQ(counted.exceeded, 0);
   EXPECT_NE(counted.uncertain_reason.find("the norm of the gradient"), std::string::npos);
   // There is a plan that rounds to more bits.
   const std::string loose = spell_budget({BudgetTarget::kPeakSaved, lossless_bytes * 3 / 4, 0.1});
-  EXPECT_LE(kept_when_gradients_shrink(loose, 0.05).uncertain, 1);
-  EXPECT_THROW(static_cast<void>(kept_when_gradients_shrink(too_little + ",strict", 1e-4)),
+  EXPECT_LE(kept_when_gradients_change(loose, 0.05).uncertain, 1);
+  EXPECT_THROW(static_cast<void>(kept_when_gradients_change(too_little + ",strict", 1e-4)),
                BudgetNotKept);
+}
+
+TEST_F(Budgets, with_an_error_count_a_step_of_a_far_larger_gradient_and_measure_the_next) {
+  const MakeModel make = scaled_layers(std::make_shared<Layers>(), at::ones({}));
+  const std::string mode =
+      spell_budget({BudgetTarget::kPeakSaved, smallest_lossless_budget(make) * 3 / 4, 0.1});
+  EXPECT_EQ(kept_when_gradients_change(mode, 10).uncertain, 0);
+  const KeptBudget counted = kept_when_gradients_change(mode, 1000);
+  EXPECT_EQ(counted.uncertain, 1);
+  EXPECT_EQ(counted.exceeded, 1) << "the pass that is measured keeps everything";
 }
 
 TEST(Rehearsals, of_a_backward_that_opens_a_scope_change_no_gradient) {
