@@ -106,6 +106,7 @@ void HeldValues::bring(ValueId id, const at::Tensor& tensor,
   if (treatment(id).codec != nullptr && encode(id, tensor, key, held)) return;
   held.tensor = tensor;
   held.version = tensor._version();
+  if (rounds(id) && tensor.is_cpu()) look_at_refused_logits(id);
 }
 
 /// Returns true when the tensor need not be held besides.
@@ -126,7 +127,7 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
     pending_.push_back(id);
     return false;
   }
-  if (awaits_partner_ == bringer_of(id)) undecided_[id] = tensor;
+  if (awaits_partner_ == bringer_of(id)) undecided_[id] = {tensor, tensor._version()};
   return true;
 }
 
@@ -161,12 +162,29 @@ bool HeldValues::rounds(ValueId id) const {
 }
 
 void HeldValues::look_at_logits(SlotId slot, const at::Tensor& saved) {
+  if (saved.is_cpu() && !rounds(graph_.slots[static_cast<size_t>(slot)].value)) {
+    look_at_exact_logits(slot, saved);
+  }
+}
+
+/// The codec refused them, or a look at what another operator saved of their memory.
+void HeldValues::look_at_refused_logits(ValueId id) {
+  for (const ValueId value :
+       graph_.storages[static_cast<size_t>(graph_.value(id).storage)].values) {
+    if (bringer_of(value) != bringer_of(id)) continue;
+    for (const SlotId slot : graph_.value(value).slots) {
+      look_at_exact_logits(slot, part_of(held_as(id).tensor, value));
+    }
+  }
+}
+
+/// A query or key is held as it was saved, beside which its partner may be rounded.
+void HeldValues::look_at_exact_logits(SlotId slot, const at::Tensor& saved) {
   const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
-  if (recorded.saved_by == kNone || !saved.is_cpu()) return;
+  if (recorded.saved_by == kNone) return;
   const RecordedOperator& op = graph_.operators[static_cast<size_t>(recorded.saved_by)];
   const ValueId id = recorded.value;
-  if (!makes_logits_again(op) || !is_of_logits(op, id)) return;
-  if (rounds(id) || largest_rows_.contains(id)) return;
+  if (!makes_logits_again(op) || !is_of_logits(op, id) || largest_rows_.contains(id)) return;
   const ValueId given = op.arguments.at(2).values.front();
   const ValueId other = id == logits_key(op) ? logits_query(op) : logits_key(op);
   if (!rounds(given) && !rounds(other) && !rounds(op.results.front())) return;
@@ -191,8 +209,8 @@ void HeldValues::settle_logits(ValueId id, bool within) {
   Held& held = held_[static_cast<size_t>(waiting->first)];
   if (!within && held.encoded.has_value()) {
     held.encoded.reset();
-    held.tensor = waiting->second;
-    held.version = held.tensor._version();
+    held.tensor = waiting->second.tensor;
+    held.version = waiting->second.version;
   }
   undecided_.erase(waiting);
 }

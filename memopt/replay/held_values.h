@@ -135,6 +135,8 @@ class HeldValues {
   [[nodiscard]] at::Tensor part_of(const at::Tensor& memory, ValueId id) const;
   [[nodiscard]] std::optional<LargestRow> known_row(const RecordedOperator& attention,
                                                     ValueId id) const;
+  void look_at_refused_logits(ValueId id);
+  void look_at_exact_logits(SlotId slot, const at::Tensor& saved);
   void settle_logits(ValueId id, bool within);
   void settle(ValueId id, DeviceAnswer::State answer);
   [[nodiscard]] AwaitedAnswer awaited_of(ValueId id) const;
@@ -153,8 +155,12 @@ class HeldValues {
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
   std::map<ValueId, LargestRow> largest_rows_;  ///< row of each query or key that was looked at
-  /// Queries and keys that are encoded, as they were saved: their partners are not known yet.
-  std::map<ValueId, at::Tensor> undecided_;
+  struct AsSaved {
+    at::Tensor tensor;
+    int64_t version = 0;
+  };
+  /// Queries and keys that are encoded: their partners are not known yet.
+  std::map<ValueId, AsSaved> undecided_;
   ValueId awaits_partner_ = kNone;  ///< the last that was looked at, where it is one
   std::vector<Refusal> refused_;
   std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order

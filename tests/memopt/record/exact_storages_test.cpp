@@ -599,36 +599,47 @@ at::Tensor in_heads(const at::Tensor& part) {
   return part.unflatten(-1, {2, 8}).transpose(1, 2);
 }
 
-/// The key of the second attention grows in step 8, when its query and its value have been rounded
-/// beside the key of the first.
-TEST(Rounding, of_what_several_attentions_read_is_left) {
-  const at::Tensor grown = at::ones({16});
-  const auto make = [&] {
+struct Attended {
+  at::Tensor query, key, value;  ///< [2, 24, 16]
+  at::Tensor grown;              ///< [16], which is 1, and from step 8 on so large that "q4" would
+                                 ///< move logits of a key times this by some 7
+  at::Tensor probe;              ///< [16], a parameter
+};
+
+using Attend = std::function<at::Tensor(const Attended&)>;
+
+MakeModel model_that_attends(const Attend& attend, const at::Tensor& grown) {
+  return [attend, grown] {
     TestModel model;
     std::vector<at::Tensor> weights;
     for (const char* name : {"query", "key", "value"}) {
       weights.push_back(at::randn({16, 16}).mul_(0.25).requires_grad_());
       model.view.parameters.emplace_back(name, weights.back());
     }
+    const at::Tensor probe = at::randn({16}).requires_grad_();
+    model.view.parameters.emplace_back("probe", probe);
     model.view.buffers = {grown};
     const at::Tensor x = at::randn({2, 24, 16});
     model.loss = [=] {
-      const at::Tensor query = in_heads(at::linear(x, weights[0]) * 2);
-      const at::Tensor key = at::linear(x.roll(1), weights[1]);
-      const at::Tensor value = in_heads(at::linear(x.roll(2), weights[2]));
-      const at::Tensor first = at::scaled_dot_product_attention(query, in_heads(key), value);
-      const at::Tensor large = in_heads(key.roll(1) * grown);
-      return (first + at::scaled_dot_product_attention(query, large, value)).square().sum();
+      return attend({at::linear(x, weights[0]) * 2, at::linear(x.roll(1), weights[1]),
+                     at::linear(x.roll(2), weights[2]), grown, probe});
     };
     return model;
   };
+}
+
+void grow(const at::Tensor& grown) {
+  grown.fill_(50);
+  grown.narrow(0, 0, 1).fill_(500);
+}
+
+void expect_right_logits(const Attend& attend) {
+  const at::Tensor grown = at::ones({16});
+  const MakeModel make = model_that_attends(attend, grown);
   ModeRun none("none", make);
   ModeRun run("q4", make);
   for (int64_t number = 1; number <= 12; ++number) {
-    if (number == 8) {
-      grown.fill_(50);
-      grown.narrow(0, 0, 1).fill_(500);
-    }
+    if (number == 8) grow(grown);
     const std::vector<at::Tensor> exact = none.step(number);
     const std::vector<at::Tensor> rounded = run.step(number);
     for (size_t i = 0; i < 2; ++i) {  // those of query and key
@@ -637,6 +648,57 @@ TEST(Rounding, of_what_several_attentions_read_is_left) {
     }
   }
   EXPECT_GT(run.report().followed_passes, 0);
+}
+
+/// The key of the second attention grows when its query and its value have been rounded beside the
+/// key of the first.
+TEST(Rounding, of_what_several_attentions_read_is_left) {
+  expect_right_logits([](const Attended& t) {
+    const at::Tensor query = in_heads(t.query);
+    const at::Tensor value = in_heads(t.value);
+    const at::Tensor first = at::scaled_dot_product_attention(query, in_heads(t.key), value);
+    const at::Tensor large = in_heads(t.key.roll(1) * t.grown);
+    return (first + at::scaled_dot_product_attention(query, large, value)).square().sum();
+  });
+}
+
+/// Saves a query, then a key whose norm refuses its rounding, once it has grown, before anybody
+/// looks at it as a key. `between` comes after the first.
+at::Tensor attend_to_normed(const Attended& t,
+                            const std::function<void(const at::Tensor& query)>& between) {
+  const at::Tensor query = 0.25 * t.query;
+  const at::Tensor probed = (query * t.probe).sum();
+  between(query);
+  const at::Tensor key = t.key + (t.grown.narrow(0, 1, 1) - 1) * t.key.mean(-1, true);
+  const at::Tensor normed = (at::layer_norm(key, {16}) * t.probe).sum();
+  const at::Tensor mixed =
+      at::scaled_dot_product_attention(in_heads(query), in_heads(key), in_heads(t.value));
+  return mixed.square().sum() + 1e-6 * (probed + normed);
+}
+
+TEST(Rounding, of_a_query_is_bounded_by_a_key_that_another_operator_refuses_to_round) {
+  expect_right_logits(
+      [](const Attended& t) { return attend_to_normed(t, [](const at::Tensor&) {}); });
+}
+
+TEST(Rounding, of_a_query_that_is_written_before_its_key_is_refused_is_an_error) {
+  const at::Tensor grown = at::ones({16});
+  const auto writes = std::make_shared<bool>(false);
+  const auto attend = [writes](const Attended& t) {
+    return attend_to_normed(t, [writes](const at::Tensor& query) {
+      if (*writes) query.detach().mul_(2);
+    });
+  };
+  for (const char* mode : {"none", "q4"}) {
+    grown.fill_(1);
+    *writes = false;
+    ModeRun run(mode, model_that_attends(attend, grown));
+    for (int64_t number = 1; number <= 7; ++number) static_cast<void>(run.step(number));
+    grow(grown);
+    *writes = true;
+    EXPECT_THROW(static_cast<void>(run.step(8)), c10::Error) << mode;
+    run.mode().end_step();
+  }
 }
 
 TEST(Rounding, of_complex_values_is_compared_by_both_parts) {
