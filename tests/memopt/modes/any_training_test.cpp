@@ -17,6 +17,7 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <c10/util/ScopeExit.h>
@@ -1483,6 +1484,71 @@ TEST(CustomFunctions, get_copies_without_gradients_of_parameters_that_they_saved
     const int kept = std::string(mode) == "none" ? 1 : 0;
     EXPECT_EQ(seen.the_same, kept) << mode;
     EXPECT_EQ(seen.with_gradient, kept) << mode;
+  }
+}
+
+/// Squares a tensor that it saves, and notes where in its memory that begins in backward.
+class OwnSquare : public torch::autograd::Function<OwnSquare> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            int64_t* offset) {
+    context->save_for_backward({x});
+    context->saved_data["offset"] = reinterpret_cast<int64_t>(offset);
+    return x * x;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const at::Tensor saved = context->get_saved_variables()[0];
+    *reinterpret_cast<int64_t*>(context->saved_data["offset"].toInt()) = saved.storage_offset();
+    return {2 * gradients[0] * saved, {}};
+  }
+};
+
+TEST(CustomFunctions, get_views_that_they_saved_in_memory_of_their_own) {
+  int64_t offset = 0;
+  const auto make = [&offset] {
+    TestModel model;
+    const at::Tensor w = at::randn({32, 32}).requires_grad_();
+    model.view.parameters = {{"w", w}};
+    model.loss = [&offset, w, x = at::randn({16, 32})] {
+      return OwnSquare::apply(at::linear(x, w).narrow(0, 8, 8), &offset).sum();
+    };
+    return model;
+  };
+  ModeRun none("none", make);
+  ModeRun run("offload:all", make);
+  for (int64_t number = 1; number <= 6; ++number) {
+    const std::vector<at::Tensor> expected = none.step(number);
+    EXPECT_EQ(offset, 8 * 32);
+    expect_equal(expected, run.step(number));
+  }
+  EXPECT_EQ(offset, 0);
+}
+
+/// The bytes that a mode counts of a pass whose last operator runs while callbacks are on, or off.
+int64_t recorded_bytes(const std::string& mode, bool callbacks) {
+  const auto make = [callbacks] {
+    TestModel model;
+    const at::Tensor w = at::randn({32, 32}).requires_grad_();
+    model.view.parameters = {{"w", w}};
+    model.loss = [callbacks, w, x = at::randn({16, 32})] {
+      const at::Tensor h = at::silu(at::linear(x, w));
+      const at::RecordFunctionGuard guard(callbacks);
+      return at::tanh(h).sum();
+    };
+    return model;
+  };
+  ModeRun none("none", make);
+  ModeRun run(mode, make);
+  for (int64_t number = 1; number <= 6; ++number) expect_equal(none.step(number), run.step(number));
+  EXPECT_GT(run.report().followed_passes, 0) << mode;
+  return run.report().plan.recorded_bytes;
+}
+
+TEST(CustomFunctions, that_switch_operator_callbacks_off_save_what_is_not_counted) {
+  for (const char* mode : {"echo", "gist", "offload:all"}) {
+    const int64_t uncounted_bytes = recorded_bytes(mode, true) - recorded_bytes(mode, false);
+    EXPECT_EQ(uncounted_bytes, int64_t{16 * 32 * sizeof(float)}) << mode;
   }
 }
 
