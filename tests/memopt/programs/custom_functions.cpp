@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -361,6 +362,35 @@ at::Tensor summing_hook(const at::Tensor& x, const at::Tensor& sum, bool writes)
     return gradient;
   });
   return result;
+}
+
+namespace {
+
+constexpr double kLarge = 0.9;
+
+}  // namespace
+
+at::Tensor power(const at::Tensor& x, const at::Tensor& w, double n) {
+  const at::Tensor h = at::linear(x, w).abs() + 0.03;
+  return at::linear(at::pow(h, std::round(6 * n) - 4), w);
+}
+
+at::Tensor older_view(const at::Tensor& x, const at::Tensor& w, double n) {
+  at::Tensor h = at::linear(x, w).abs();
+  const at::Tensor view = h.transpose(-2, -1);
+  h.add_(0.03);
+  return at::linear((n > kLarge ? at::pow(view, -2) : at::silu(view)).transpose(-2, -1), w);
+}
+
+at::Tensor written_part(const at::Tensor& x, const at::Tensor& w, double n) {
+  at::Tensor h = 8 * at::linear(x, w);
+  at::Tensor half = h.narrow(-1, 0, h.size(-1) / 2);
+  if (n <= kLarge) {
+    half.tanh_();
+    return at::linear(h, w);
+  }
+  half.exp_();
+  return at::linear((h.abs() + 1).log(), w);
 }
 
 at::Tensor lstm(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u) {

@@ -72,5 +72,12 @@ enum class Form : uint8_t { kQuantized, kNamed, kNested, kWrapped };
 [[nodiscard]] at::Tensor padded(const at::Tensor& nested, const at::Tensor& like);
 /// x + sum, to which a hook adds a tenth of the mean of the gradient's magnitude. sum [C]
 [[nodiscard]] at::Tensor summing_hook(const at::Tensor& x, const at::Tensor& sum, bool writes);
+/// A power between two linear layers, whose exponent `n` gives: between -2 and 9.
+[[nodiscard]] at::Tensor power(const at::Tensor& x, const at::Tensor& w, double n);
+/// silu or, for a large `n`, the power -2 of a view that is older than a write to its base, between
+/// two linear layers.
+[[nodiscard]] at::Tensor older_view(const at::Tensor& x, const at::Tensor& w, double n);
+/// tanh or, for a large `n`, exp, which writes half of what is between two linear layers.
+[[nodiscard]] at::Tensor written_part(const at::Tensor& x, const at::Tensor& w, double n);
 
 }  // namespace noisemark::memopt::programs

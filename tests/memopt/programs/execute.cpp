@@ -436,6 +436,7 @@ class Training {
   at::Tensor forward_here(int step, int pass) {
     const at::Tensor batch = next_batch(other_batch_ ? loop_.other_batch : batch_of(loop_, step));
     detaches_ = detaches_in(loop_, step, pass);
+    factor_ = factor_of(loop_, step, pass);
     const size_t all = program_.calls.size();
     const size_t calls = loop_.halves && (step + pass) % 2 == 0 ? (all + 1) / 2 : all;
     at::Tensor loss;
@@ -548,7 +549,7 @@ class Training {
     for (const int state : call.states) {
       arguments.states.push_back(states_[static_cast<size_t>(state)]);
     }
-    arguments.number = number_changed_ ? call.later : call.number;
+    arguments.number = factor_ * (number_changed_ ? call.later : call.number);
     arguments.training = training_;
     arguments.writes = writes_;
     return find_operator(call.op).run(arguments);
@@ -732,6 +733,7 @@ class Training {
   bool trained_ = false;                             ///< end_training() was called in this step
   int64_t gradients_ = 0;  ///< gradients that the hook of Loop::counts_gradients has seen
   bool detaches_ = false;
+  double factor_ = 1;  ///< constants of this pass are multiplied by it
   bool number_changed_ = false;
   bool writes_ = true;
   bool other_batch_ = false;

@@ -37,8 +37,8 @@ constexpr int kCallsOfABlock = 3;
 constexpr int kWritesFrom = 6;
 /// The share of programs of a known kind that are drawn again, because a run leaves them out.
 constexpr int64_t kFewerKnownPercent = 90;
-/// The least share of later_operators() among the operators of a later seed, and of
-/// formed_operators() in one with forms.
+/// The least share of later_operators() among the operators of a later seed, of formed_operators()
+/// in one with forms, and so on.
 constexpr int64_t kLaterPercent = 25;
 /// A program without anything to train is drawn again, by the seed so far away.
 constexpr uint64_t kStride = uint64_t{1} << 40;
@@ -50,7 +50,8 @@ class Generator {
       : dice_(seed),
         later_(first >= kFirstLaterSeed),
         formed_(first >= kFirstFormedSeed),
-        asking_(first >= kFirstAskingSeed) {
+        asking_(first >= kFirstAskingSeed),
+        varying_(first >= kFirstVaryingSeed) {
     program_.seed = seed;
   }
 
@@ -73,6 +74,7 @@ class Generator {
     if (later_) draw_later();
     if (formed_) program_.loop.thread_state = Dice(program_.seed + kStride / 9).percent(15);
     if (asking_) draw_asking();
+    if (varying_) program_.loop.varies = Dice(program_.seed + kStride / 13).percent(30);
     return std::move(program_);
   }
 
@@ -142,14 +144,19 @@ class Generator {
   /// is not to end at once.
   const Operator& draw_operator(const Type& last) {
     constexpr int kDraws = 8;
-    const bool formed = formed_ && dice_.percent(kLaterPercent);
-    const bool later = later_ && dice_.percent(kLaterPercent);
-    const std::vector<Operator>& choices =
-        formed ? formed_operators() : (later ? later_operators() : first_operators());
+    const std::vector<Operator>& choices = draw_choices();
     const Operator* op = &dice_.of(choices);
     if (!dice_.percent(70)) return *op;
     for (int i = 0; i < kDraws && !op->result({last, last}); ++i) op = &dice_.of(choices);
     return *op;
+  }
+
+  const std::vector<Operator>& draw_choices() {
+    if (varying_ && dice_.percent(kLaterPercent)) return varying_operators();
+    const bool formed = formed_ && dice_.percent(kLaterPercent);
+    const bool later = later_ && dice_.percent(kLaterPercent);
+    if (formed) return formed_operators();
+    return later ? later_operators() : first_operators();
   }
 
   void draw_states(const Operator& op, const std::vector<Type>& in, Call& call) {
@@ -281,6 +288,7 @@ class Generator {
   bool later_;
   bool formed_;
   bool asking_;
+  bool varying_;
   Program program_;
 };
 

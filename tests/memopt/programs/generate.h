@@ -16,6 +16,9 @@ inline constexpr uint64_t kFirstFormedSeed = 100'000;
 /// Those before this one have no Loop::updates_inside and none of what stands below it there.
 inline constexpr uint64_t kFirstAskingSeed = 1'000'000;
 
+/// Those before this one have no varying_operators(), and no Loop::varies.
+inline constexpr uint64_t kFirstVaryingSeed = 1'100'000;
+
 /// A valid program. The same seed gives the same program on every machine.
 [[nodiscard]] Program generate(uint64_t seed);
 

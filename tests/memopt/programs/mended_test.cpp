@@ -491,6 +491,12 @@ TEST(Mended, what_is_rounded_for_one_operator_is_not_given_to_another) {
   }
 }
 
+/// A power of a view that is older than a write to its base; one whose exponent varies.
+TEST(Mended, what_is_rounded_by_the_call_of_another_operator_or_another_constant_is_left) {
+  EXPECT_EQ(finding_of_seed(1100749, "q4"), "");
+  EXPECT_EQ(finding_of_seed(1103107, "q4"), "");
+}
+
 /// The norm reads a constant, so that its weight's gradient is zero or the last bits of a mean.
 TEST(Mended, a_gradient_that_is_zero_by_chance_is_not_compared) {
   EXPECT_EQ(finding_of(generate(944686)), "");

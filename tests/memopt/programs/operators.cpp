@@ -601,6 +601,31 @@ std::vector<Operator> other_forms() {
   };
 }
 
+/// Operators whose constant, or whose caller's choice by it, says what may be rounded.
+std::vector<Operator> steered() {
+  constexpr Effects kSteered{.once_differentiable = true, .lowered = true};
+  return {
+      {"softplus_beta", "at::softplus($0, 4 * $n)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return at::softplus(a.in[0], 4 * a.number); }},
+      {"power", "power($0, $p, $n)", 1, 0, kSteered, features_last, square,
+       [](Run a) { return power(a.in[0], a.states[0], a.number); }},
+      {"scaled_attention",
+       "at::scaled_dot_product_attention($0, $0, $0, {}, 0, false, $n)",
+       1,
+       0,
+       {.once_differentiable = true, .lowered = true},
+       sequence_only,
+       no_states,
+       [](Run a) {
+         return at::scaled_dot_product_attention(a.in[0], a.in[0], a.in[0], {}, 0, false, a.number);
+       }},
+      {"older_view", "older_view($0, $p, $n)", 1, 0, kSteered, features_last, square,
+       [](Run a) { return older_view(a.in[0], a.states[0], a.number); }},
+      {"written_part", "written_part($0, $p, $n)", 1, 0, kSteered, features_last, square,
+       [](Run a) { return written_part(a.in[0], a.states[0], a.number); }},
+  };
+}
+
 }  // namespace
 
 const std::vector<Operator>& first_operators() {
@@ -625,10 +650,15 @@ const std::vector<Operator>& formed_operators() {
   return formed;
 }
 
+const std::vector<Operator>& varying_operators() {
+  static const std::vector<Operator> varying = steered();
+  return varying;
+}
+
 const std::vector<Operator>& operators() {
   static const std::vector<Operator> all = [] {
     std::vector<Operator> together = first_operators();
-    for (const auto& group : {later_operators(), formed_operators()}) {
+    for (const auto& group : {later_operators(), formed_operators(), varying_operators()}) {
       together.insert(together.end(), group.begin(), group.end());
     }
     return together;

@@ -54,6 +54,8 @@ struct Operator {
 [[nodiscard]] const std::vector<Operator>& later_operators();
 /// Those whose tensors are no plain memory.
 [[nodiscard]] const std::vector<Operator>& formed_operators();
+/// Those whose rules for rounding depend on a constant, or on who saves an older view or a part.
+[[nodiscard]] const std::vector<Operator>& varying_operators();
 [[nodiscard]] const Operator& find_operator(std::string_view name);
 
 }  // namespace noisemark::memopt::programs

@@ -473,6 +473,7 @@ bool quiet(const Program& program, int steps) {
                   [](const Call& call) { return call.op == "routed"; })) {
     return false;
   }
+  if (loop.varies) return false;  // operators that are steered by a constant take turns
   // The hook's factor is then part of the recorded pass.
   if (loop.counts_gradients && differentiates_twice(loop)) return false;
   return loop.batches == Batches::kSame && !loop.halves && !loop.opens_scope && !loop.adversarial &&

@@ -23,13 +23,20 @@ std::string value_name(int value) {
   return value == 0 ? "x" : "v" + std::to_string(value);
 }
 
+std::string pass_number(const Loop& loop) {
+  if (loop.passes == 1) return "step";
+  return "(step * " + std::to_string(loop.passes) + " + pass)";
+}
+
 std::string number_of(const Call& call, const Loop& loop) {
   std::ostringstream text;
+  const bool changes = loop.changes_at > 1 && call.number != call.later;
+  if (loop.varies) text << '(';
+  if (changes) text << "(step < " << loop.changes_at << " ? ";
   text << call.number;
-  if (loop.changes_at <= 1 || call.number == call.later) return text.str();
-  std::ostringstream changing;
-  changing << "(step < " << loop.changes_at << " ? " << call.number << " : " << call.later << ")";
-  return changing.str();
+  if (changes) text << " : " << call.later << ')';
+  if (loop.varies) text << " * (1 + 0.125 * (" << pass_number(loop) << " % 5)))";
+  return text.str();
 }
 
 /// The operator's C++ with everything filled in.

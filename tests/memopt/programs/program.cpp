@@ -140,6 +140,11 @@ bool valid(const Program& program) {
   return trains && types_of(program, loop.batch) && types_of(program, loop.other_batch);
 }
 
+double factor_of(const Loop& loop, int step, int pass) {
+  constexpr int kFactors = 5;
+  return loop.varies ? 1 + 0.125 * ((step * loop.passes + pass) % kFactors) : 1;
+}
+
 int64_t batch_of(const Loop& loop, int step) {
   constexpr int kPartialEvery = 4;
   constexpr int kSizes = 5;

@@ -86,6 +86,7 @@ struct Loop {
   int64_t batch = 4;
   int64_t other_batch = 6;
   int changes_at = 6;     ///< step from which Call::later counts
+  bool varies = false;    ///< each pass multiplies all constants by factor_of()
   int writes_from = 1;    ///< step from which forward writes parameters and buffers
   int passes = 1;         ///< forward passes of a step
   bool together = false;  ///< all of them come before one backward
@@ -166,6 +167,9 @@ struct Program {
 [[nodiscard]] bool detaches_in(const Loop& loop, int step, int pass);
 /// Returns whether a state is used by the second half of the calls, or by the first.
 [[nodiscard]] bool is_of_half(const Program& program, size_t state, bool second);
+
+/// The factor of constants in a pass, as Loop::varies says.
+[[nodiscard]] double factor_of(const Loop& loop, int step, int pass);
 
 /// The rows of the batch in a step, as Loop::batches says.
 [[nodiscard]] int64_t batch_of(const Loop& loop, int step);

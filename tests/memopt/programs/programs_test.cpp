@@ -306,7 +306,8 @@ TEST(Printing, gives_the_helpers_that_the_lines_use) {
 }
 
 TEST(Generating, gives_the_same_valid_program_for_the_same_seed) {
-  for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed, kFirstAskingSeed}) {
+  for (const uint64_t first :
+       {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed, kFirstAskingSeed, kFirstVaryingSeed}) {
     for (uint64_t seed = first; seed < first + 300; ++seed) {
       const Program program = generate(seed);
       EXPECT_TRUE(valid(program)) << seed;
@@ -345,7 +346,7 @@ TEST(Generating, uses_every_operator) {
   for (const Operator& op : operators()) {
     bool used = false;
     for (const uint64_t first :
-         {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed, kFirstAskingSeed}) {
+         {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed, kFirstAskingSeed, kFirstVaryingSeed}) {
       for (uint64_t seed = first; seed < first + 3000 && !used; ++seed) {
         for (const Call& call : generate(seed).calls) used = used || call.op == op.name;
       }

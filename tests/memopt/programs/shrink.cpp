@@ -114,6 +114,7 @@ void plainer_loops(const Program& program, Candidates& candidates) {
     if (loop.*form) with([form](Loop& l) { l.*form = false; });
   }
   if (loop.changes_at > 1) with([](Loop& l) { l.changes_at = 1; });
+  if (loop.varies) with([](Loop& l) { l.varies = false; });
   if (loop.batch > 2) with([](Loop& l) { l.batch = 2, l.other_batch = 3; });
   if (loop.steps > 1) with([](Loop& l) { l.steps -= 1; });
 }
