@@ -47,11 +47,13 @@ std::pair<std::string, double> most_to_win(const Roofline& roofline) {
                            [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
-/// Returns the share of a step in operators that were much faster than the measured peaks allow.
+/// Returns the share of a step in operators that were much faster than a peak which others beat
+/// too.
 double beyond_peaks_frac(const Roofline& roofline) {
+  constexpr double kMuchFaster = 1.5;
   double time_s = 0;
   for (const RoofRow& row : roofline.operators) {
-    if (row.of_roof() > kFarAboveRoof) time_s += row.time_s;
+    if (row.of_roof() > kMuchFaster && has_low_peak(roofline, row)) time_s += row.time_s;
   }
   return time_s / roofline.step_s;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
@@ -303,21 +304,66 @@ std::string_view formula_words(const RoofRow& row) {
              : "two for each multiplication with an addition";
 }
 
+bool is_above_roof(const RoofRow& row) {
+  return row.of_roof() > 1 + kRoofMargin;
+}
+
+/// The name without what tells apart the forms of an operator, whose formulas are alike: that in
+/// place and the one of its gradient.
+std::string_view family_of(const RoofRow& row) {
+  std::string_view name = row.name;
+  constexpr std::string_view kGradient = "_backward";
+  while (name.ends_with('_')) name.remove_suffix(1);
+  if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
+  return name;
+}
+
+bool have_same_peak(const RoofRow& a, const RoofRow& b) {
+  constexpr double kSame = 1e-3;  // their times were rounded
+  return a.compute_bound == b.compute_bound && (!a.compute_bound || a.type == b.type) &&
+         std::abs(a.peak_per_s() / b.peak_per_s() - 1) < kSame;
+}
+
+/// The other families of operators that the row's peak bounds, and whether one of each is above it.
+std::map<std::string_view, bool> others_of_peak(const Roofline& roofline, const RoofRow& row) {
+  std::map<std::string_view, bool> others;
+  for (const RoofRow& other : roofline.operators) {
+    if (!have_same_peak(other, row) || family_of(other) == family_of(row)) continue;
+    others[family_of(other)] |= is_above_roof(other);
+  }
+  return others;
+}
+
+/// "the formula of its bytes is wrong: each input read ...".
+std::string wrong_words(const Roofline& roofline, const RoofRow& row) {
+  const std::string peak = fmt::format("the peak of {} is too low",
+                                       row.compute_bound ? row.type + " products" : "memory");
+  if (has_low_peak(roofline, row)) return peak + ", for others that it bounds are above it too";
+  return fmt::format("the formula of its {} is wrong: {}{}",
+                     row.compute_bound ? "operations" : "bytes", formula_words(row),
+                     others_of_peak(roofline, row).empty()
+                         ? fmt::format("; or {}, which bounds no other operator", peak)
+                         : "");
+}
+
 }  // namespace
+
+bool has_low_peak(const Roofline& roofline, const RoofRow& row) {
+  constexpr double kMany = 0.25;
+  const auto others = others_of_peak(roofline, row);
+  const auto above =
+      std::count_if(others.begin(), others.end(), [](const auto& other) { return other.second; });
+  return !others.empty() &&
+         static_cast<double>(above) >= kMany * static_cast<double>(others.size());
+}
 
 std::vector<std::string> above_roof(const Roofline& roofline) {
   std::vector<std::string> all;
   for (const RoofRow& row : roofline.operators) {
-    if (row.of_roof() <= 1 + kRoofMargin) continue;
-    const std::string wrong =
-        row.of_roof() > kFarAboveRoof
-            ? fmt::format("the peak of {} is too low, for no formula is so wrong",
-                          row.compute_bound ? row.type + " products" : "memory")
-            : fmt::format("the formula of its {} is wrong: {}",
-                          row.compute_bound ? "operations" : "bytes", formula_words(row));
+    if (!is_above_roof(row)) continue;
     all.push_back(fmt::format("{} {} ({} of its roof, whose peak was measured {} times: {})",
                               row.name, row.shapes, format_percent(row.of_roof()), kMostPeakRounds,
-                              wrong));
+                              wrong_words(roofline, row)));
   }
   return all;
 }

@@ -61,6 +61,8 @@ struct RoofRow {
 
   [[nodiscard]] double to_win_s() const { return time_s - roof_s; }
   [[nodiscard]] double of_roof() const { return roof_s / time_s; }
+  /// The measured peak that bounds it, in operations or in bytes per second.
+  [[nodiscard]] double peak_per_s() const { return (compute_bound ? flop : bytes) / roof_s; }
 };
 
 /// A part of a step: the time that it took, and the time that the machine's peaks would need.
@@ -87,9 +89,6 @@ struct Roofline {
 
 /// An operator that is faster than its roof by more than this share shows a wrong formula or peak.
 inline constexpr double kRoofMargin = 0.05;
-/// No formula is so wrong that an operator is this many times as fast as its roof: then the peak
-/// is.
-inline constexpr double kFarAboveRoof = 1.5;
 /// The number of times that peaks are measured, the fastest of which counts, while an operator is
 /// above its roof.
 inline constexpr int kMostPeakRounds = 3;
@@ -107,8 +106,12 @@ inline constexpr int kMostPeakRounds = 3;
                                      std::vector<ProductPeak> products,
                                      std::vector<MemoryPeak> memory);
 
+/// Returns whether the peak that bounds the operator was measured too low: it is, where a fourth or
+/// more of the other operators that it bounds are above it too. `row` is one of `roofline`.
+[[nodiscard]] bool has_low_peak(const Roofline& roofline, const RoofRow& row);
+
 /// The operators above their roof by more than kRoofMargin after kMostPeakRounds, with what is
-/// wrong: the formula of their work, or the peak.
+/// wrong: the peak that bounds them, or else the formula of their work.
 [[nodiscard]] std::vector<std::string> above_roof(const Roofline& roofline);
 
 /// Section «Roofline» of profile.md, with the lines of its plot. A pure function.

@@ -63,12 +63,21 @@ TEST(Limit, says_that_the_machine_was_busy_where_the_profiler_made_steps_faster)
 
 TEST(Limit, says_that_the_machine_was_busy_where_operators_were_faster_than_its_peaks) {
   Profile noisy = profile();
-  noisy.roofline.operators.front().roof_s = 4;
+  noisy.roofline.operators = {{"aten::addmm", "", "float32", 1, 0.03, 6e9, 1e7, 0.06, true},
+                              {"aten::mm", "", "float32", 1, 0.03, 6e9, 1e7, 0.06, true},
+                              {"aten::add", "", "float32", 1, 0.02, 2.5e7, 1e8, 0.01, false}};
   EXPECT_TRUE(limit_words(noisy).starts_with(
       "not sure, because the machine was busy with other work: operators with 60.0 % of a step "
       "were faster than the peaks that were measured beside them, so profile again. By this "
       "profile it is compute: "))
       << limit_words(noisy);
+}
+
+TEST(Limit, is_sure_where_only_the_formula_of_one_operator_is_wrong) {
+  Profile wrong = profile();
+  wrong.roofline.operators.front() = {"aten::addmm", "",  "float32", 1,   0.06,
+                                      1.2e10,        1e7, 0.12,      true};
+  EXPECT_TRUE(limit_words(wrong).starts_with("compute: ")) << limit_words(wrong);
 }
 
 /// The same step with convolutions, a norm and an activation function in the place of the rest.

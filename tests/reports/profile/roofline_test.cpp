@@ -1,5 +1,6 @@
 #include "reports/profile/roofline.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,37 +73,70 @@ std::string only_above_roof(const Roofline& roofline) {
   return above.empty() ? "" : above.front();
 }
 
-TEST(Roofline, names_the_formula_of_an_operator_above_its_roof) {
-  StepWork work = known_work();
-  work.front()[1].flops = work.front()[1].flops * 7 / 3;  // 70 ms at the peak, and it took 60
-  const Roofline roofline = make_roofline(recorded(), work, kProducts, kMemory);
-  EXPECT_EQ(only_above_roof(roofline),
-            "aten::addmm [8, 8] (116.7 % of its roof, whose peak was measured 3 times: the formula "
-            "of its operations is wrong: two for each multiplication with an addition)");
-  EXPECT_NE(roofline_section(roofline, 0.08).find("\n- Above its roof: aten::addmm"),
-            std::string::npos);
-  work = known_work();
-  work.front()[2].bytes = 240'000'000;  // 24 ms at the peak, and it took 20
-  EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
-            "aten::copy_ [9] (120.0 % of its roof, whose peak was measured 3 times: the formula of "
-            "its bytes is wrong: each input read and each output written once)");
-  work.front()[2] = {"aten::copy_", "[9]", "float32", 2'400'000'000, 0, 0};
-  EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
-            "aten::copy_ [9] (120.0 % of its roof, whose peak was measured 3 times: the formula of "
-            "its operations is wrong: what it does to each element)");
+/// A row of 10 ms that two peaks may bound: products of 100 GFLOP/s, and memory of 10 GB/s.
+RoofRow row_of(const char* name, bool compute_bound, double of_roof) {
+  const double roof_s = of_roof * 0.01;
+  return {name, "[8]", "float32", 1, 0.01, roof_s * 100e9, roof_s * 10e9, roof_s, compute_bound};
 }
 
-TEST(Roofline, names_the_peak_where_an_operator_is_further_above_it_than_a_formula_can_be_wrong) {
+/// A step of five operators below their roofs, of which the first is `of_roof` times as fast.
+Roofline with_first_at(double of_roof, bool compute_bound = true) {
+  Roofline roofline;
+  roofline.operators = {
+      row_of("aten::convolution", compute_bound, of_roof),
+      row_of("aten::convolution_backward", compute_bound, of_roof),
+      row_of("aten::addmm", compute_bound, 0.8), row_of("aten::mm", compute_bound, 0.7),
+      row_of("aten::bmm", compute_bound, 0.6),
+      // These are above another peak, which tells nothing of that one.
+      row_of("aten::add_", !compute_bound, 1.4), row_of("aten::mul", !compute_bound, 1.3)};
+  return roofline;
+}
+
+TEST(Roofline, names_the_formula_of_an_operator_above_the_roof_below_which_others_stay) {
+  for (const double of_roof : {1.06, 2.0}) {
+    EXPECT_EQ(above_roof(with_first_at(of_roof)).front(),
+              fmt::format("aten::convolution [8] ({:.1f} % of its roof, whose peak was measured 3 "
+                          "times: the formula of its operations is wrong: two for each "
+                          "multiplication with an addition)",
+                          100 * of_roof));
+    EXPECT_EQ(above_roof(with_first_at(of_roof, false)).front(),
+              fmt::format("aten::convolution [8] ({:.1f} % of its roof, whose peak was measured 3 "
+                          "times: the formula of its bytes is wrong: each input read and each "
+                          "output written once)",
+                          100 * of_roof));
+  }
+  Roofline roofline = with_first_at(2);
+  roofline.operators.erase(roofline.operators.begin());
+  roofline.operators.front().name = "aten::silu_backward";
+  EXPECT_TRUE(above_roof(roofline).front().ends_with("wrong: what it does to each element)"));
+  EXPECT_NE(roofline_section(with_first_at(2), 0.08).find("\n- Above its roof: aten::convolution"),
+            std::string::npos);
+  EXPECT_EQ(above_roof(with_first_at(1.04)).size(), 2U) << "the two of the other peak";
+}
+
+TEST(Roofline, names_the_peak_where_other_operators_that_it_bounds_are_above_it_too) {
+  const Roofline roofline = with_first_at(0.9);
+  ASSERT_EQ(above_roof(roofline).size(), 2U);
+  EXPECT_EQ(above_roof(roofline).front(),
+            "aten::add_ [8] (140.0 % of its roof, whose peak was measured 3 times: the peak of "
+            "memory is too low, for others that it bounds are above it too)");
+  EXPECT_TRUE(has_low_peak(roofline, roofline.operators.back()));
+  Roofline two_of_four = with_first_at(1.2);
+  two_of_four.operators[2].roof_s *= 1.4;
+  two_of_four.operators[2].flop *= 1.4;
+  EXPECT_TRUE(above_roof(two_of_four)
+                  .front()
+                  .ends_with("the peak of float32 products is too low, for others that it bounds "
+                             "are above it too)"));
+}
+
+TEST(Roofline, names_both_where_no_other_operator_tells_the_formula_from_the_peak) {
   StepWork work = known_work();
   work.front()[1].flops *= 4;  // 120 ms at the peak, and it took 60
   EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
-            "aten::addmm [8, 8] (200.0 % of its roof, whose peak was measured 3 times: the peak of "
-            "float32 products is too low, for no formula is so wrong)");
-  work = known_work();
-  work.front()[2].bytes = 400'000'000;  // 40 ms at the peak, and it took 20
-  EXPECT_EQ(only_above_roof(make_roofline(recorded(), work, kProducts, kMemory)),
-            "aten::copy_ [9] (200.0 % of its roof, whose peak was measured 3 times: the peak of "
-            "memory is too low, for no formula is so wrong)");
+            "aten::addmm [8, 8] (200.0 % of its roof, whose peak was measured 3 times: the formula "
+            "of its operations is wrong: two for each multiplication with an addition; or the peak "
+            "of float32 products is too low, which bounds no other operator)");
 }
 
 TEST(Roofline, takes_the_time_of_a_device_from_all_that_was_launched_within_the_operator) {
