@@ -58,27 +58,30 @@ double beyond_peaks_frac(const Roofline& roofline) {
   return time_s / roofline.step_s;
 }
 
-/// "not sure, ...: ", where steps were much faster with the profiler, which only slows, than
-/// without, or than the peaks that were measured beside them.
-std::string noise_words(const Profile& profile) {
+/// Says what in the profile speaks of other work on the machine; empty where nothing does. The
+/// profiler only slows steps, by as much in those that it recorded as in those of the pairs.
+std::string noise_evidence(const Profile& profile) {
   constexpr double kFaster = 0.9;
+  constexpr double kSlower = 1.25;
   constexpr double kMostBeyond = 0.05;
-  const double beyond = beyond_peaks_frac(profile.roofline);
-  std::string evidence;
-  if (profile.cost.ratio < kFaster) {
-    evidence = fmt::format("a step took {:.2f} times as long with the profiler as without",
-                           profile.cost.ratio);
-  } else if (beyond > kMostBeyond) {
-    evidence = fmt::format(
-        "operators with {} of a step were faster than the peaks that were measured beside them",
-        format_percent(beyond));
-  } else {
-    return "";
+  const ProfilerCost& cost = profile.cost;
+  const double step_s = profile.roofline.step_s;
+  if (cost.ratio < kFaster) {
+    return fmt::format("a step took {:.2f} times as long with the profiler as without", cost.ratio);
   }
+  if (step_s < kFaster * cost.plain_s) {
+    return fmt::format("the profiled steps took {:.2f} times as long as those without the profiler",
+                       step_s / cost.plain_s);
+  }
+  if (step_s > kSlower * cost.ratio * cost.plain_s) {
+    return fmt::format("the profiled steps took {:.2f} times as long as others with the profiler",
+                       step_s / (cost.ratio * cost.plain_s));
+  }
+  const double beyond = beyond_peaks_frac(profile.roofline);
+  if (beyond <= kMostBeyond) return "";
   return fmt::format(
-      "not sure, because the machine was busy with other work: {}, so profile again. By this "
-      "profile it is ",
-      evidence);
+      "operators with {} of a step were faster than the peaks that were measured beside them",
+      format_percent(beyond));
 }
 
 /// "the host, for which the GPU waits in 40.0 % of a step; ", where it waits long.
@@ -257,17 +260,25 @@ std::string limit_words(const Profile& profile) {
   const auto [compute_s, memory_s] = bound_times(roofline);
   const bool compute = compute_s >= memory_s;
   const auto [name, to_win_s] = most_to_win(roofline);
+  const std::string noise = noise_evidence(profile);
+  const bool steady = noise.empty();
+  // Steps with and without the profiler are compared only where the machine was as fast for both.
   return fmt::format(
       "{}{}{}: operators that it bounds take {} of a profiled step, those that {} bounds {}. If "
       "every operator were as fast as the machine's measured peaks allow (its roof), a step would "
-      "take {} of the time that it takes without the profiler. The most is to be won at {}, all "
-      "its shapes together: {} of a profiled step{}",
-      noise_words(profile), waiting_words(profile), compute ? "compute" : "memory",
+      "take {} of the time that it {}. The most is to be won at {}, all its shapes together: {} of "
+      "a profiled step{}",
+      steady ? ""
+             : fmt::format("not sure, because the machine was busy with other work: {}, so profile "
+                           "again. By this profile it is ",
+                           noise),
+      steady ? waiting_words(profile) : "", compute ? "compute" : "memory",
       format_percent((compute ? compute_s : memory_s) / roofline.step_s),
       compute ? "memory" : "compute",
       format_percent((compute ? memory_s : compute_s) / roofline.step_s),
-      format_percent(roofline.ideal_s / profile.cost.plain_s), name,
-      format_percent(to_win_s / roofline.step_s), trial_words(profile));
+      format_percent(roofline.ideal_s / (steady ? profile.cost.plain_s : roofline.step_s)),
+      steady ? "takes without the profiler" : "took with the profiler", name,
+      format_percent(to_win_s / roofline.step_s), steady ? trial_words(profile) : "");
 }
 
 Strings work_of(const Result& result) {

@@ -80,6 +80,23 @@ TEST(Limit, is_sure_where_only_the_formula_of_one_operator_is_wrong) {
   EXPECT_TRUE(limit_words(wrong).starts_with("compute: ")) << limit_words(wrong);
 }
 
+TEST(Limit, says_that_the_machine_was_busy_where_the_profiled_steps_differ_from_those_beside_them) {
+  Profile noisy = profile();
+  noisy.cost = {5, 0.15, 0.155, 1.03};  // and the profiled steps took 100 ms
+  EXPECT_EQ(limit_words(noisy),
+            "not sure, because the machine was busy with other work: the profiled steps took 0.67 "
+            "times as long as those without the profiler, so profile again. By this profile it is "
+            "compute: operators that it bounds take 60.0 % of a profiled step, those that memory "
+            "bounds 20.0 %. If every operator were as fast as the machine's measured peaks allow "
+            "(its roof), a step would take 40.0 % of the time that it took with the profiler. The "
+            "most is to be won at aten::addmm, all its shapes together: 30.0 % of a profiled step");
+  noisy.cost = {5, 0.05, 0.055, 1.1};
+  EXPECT_TRUE(limit_words(noisy).starts_with(
+      "not sure, because the machine was busy with other work: the profiled steps took 1.82 times "
+      "as long as others with the profiler, so profile again. "))
+      << limit_words(noisy);
+}
+
 /// The same step with convolutions, a norm and an activation function in the place of the rest.
 Profile of_convolutions() {
   Profile made = profile();
