@@ -143,15 +143,24 @@ Proposal proposal_of(const Execution& execution, const Profile& profile) {
   return made;
 }
 
-/// " Try `--baseline fused` first: ...", where there is something to try.
-std::string trial_words(const Profile& profile) {
+/// The command that runs the work under both baselines where it has one, else the option.
+std::string trial_command(const Proposal& proposal, const Result* run) {
+  const std::string command =
+      run == nullptr
+          ? ""
+          : command_of_work("sweep", *run, run->identity.baseline + "," + proposal.baseline);
+  return code(command.empty() ? "--baseline " + proposal.baseline : command);
+}
+
+/// ". Try `--baseline fused` first: ...", where there is something to try.
+std::string trial_words(const Profile& profile, const Result* run) {
   const std::vector<Proposal> all = proposals(profile);
   if (all.empty()) return "";
   const Proposal& first = all.front();
   return fmt::format(
-      ". Try `--baseline {}` first: {} take {} of a profiled step, and would take {} at their "
-      "roof, so {}{} of a step is to be won{}",
-      first.baseline, first.operators, format_percent(first.time_frac),
+      ". Try {} first: {} take {} of a profiled step, and would take {} at their roof, so {}{} of "
+      "a step is to be won{}",
+      trial_command(first, run), first.operators, format_percent(first.time_frac),
       format_percent(first.roof_frac), first.joins ? "" : "at most ",
       format_percent(first.beyond_frac()),
       first.joins ? ", or more, because joined operators move fewer bytes" : "");
@@ -254,7 +263,7 @@ std::string proposals_section(const Profile& profile) {
       table.text());
 }
 
-std::string limit_words(const Profile& profile) {
+std::string limit_words(const Profile& profile, const Result* run) {
   if (!has_roofline(profile)) return "";
   const Roofline& roofline = profile.roofline;
   const auto [compute_s, memory_s] = bound_times(roofline);
@@ -278,7 +287,7 @@ std::string limit_words(const Profile& profile) {
       format_percent((compute ? memory_s : compute_s) / roofline.step_s),
       format_percent(roofline.ideal_s / (steady ? profile.cost.plain_s : roofline.step_s)),
       steady ? "takes without the profiler" : "took with the profiler", name,
-      format_percent(to_win_s / roofline.step_s), steady ? trial_words(profile) : "");
+      format_percent(to_win_s / roofline.step_s), steady ? trial_words(profile, run) : "");
 }
 
 Strings work_of(const Result& result) {
@@ -355,7 +364,7 @@ std::string limit_of(const fs::path& folder, const Result& result, std::vector<F
   if (!text) return "";
   const Profile profile = parse_profile(*text, file);
   const std::string difference = other_work(profile, result);
-  return difference.empty() ? limit_words(profile) : difference;
+  return difference.empty() ? limit_words(profile, &result) : difference;
 }
 
 }  // namespace noisemark::reports

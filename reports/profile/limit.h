@@ -42,8 +42,9 @@ struct Proposal {
 [[nodiscard]] std::string proposals_section(const Profile& profile);
 
 /// Says what limits the speed of a step and where the most is to be won, by the roofline and, of a
-/// GPU, by the time that it worked; then what to try first. It is empty without a roofline.
-[[nodiscard]] std::string limit_words(const Profile& profile);
+/// GPU, by the time that it worked; then what to try first, of a `run` by the command that compares
+/// both. It is empty without a roofline.
+[[nodiscard]] std::string limit_words(const Profile& profile, const Result* run = nullptr);
 
 /// Returns the fields in which a run and a profile must agree for their steps to be the same work
 /// on the same machine: those of same_work(), but for what belongs to a seed, the bytes of the

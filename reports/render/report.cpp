@@ -371,18 +371,21 @@ std::string given_benchmark(const Result& result) {
   return benchmark_name(result.identity);
 }
 
-/// The command that profiles the same work; empty where a command line cannot name it.
-std::string profile_command(const Result& result) {
+}  // namespace
+
+std::string command_of_work(std::string_view command, const Result& result,
+                            const std::string& compared) {
   const Identity& id = result.identity;
   const std::string benchmark = given_benchmark(result);
   const bool known = !id.custom || !id.overrides.empty() || benchmark != benchmark_name(id);
   if (id.framework != "noisemark" || !known) return "";
-  std::string line = "noisemark profile " + benchmark;
+  std::string line = fmt::format("noisemark {} {}", command, benchmark);
+  if (!compared.empty()) line += " --axis baseline=" + compared;
   const auto add = [&](const char* option, const std::string& value, const char* usual) {
     if (value != usual) line += fmt::format(" {} {}", option, value);
   };
   add("--mode", id.mode, "none");
-  add("--baseline", id.baseline, "plain");
+  if (compared.empty()) add("--baseline", id.baseline, "plain");
   add("--precision", id.precision, "fp32");
   line += fmt::format(" --device {} --threads {}", id.device, id.threads);
   const Protocol& protocol = result.protocol;
@@ -394,19 +397,21 @@ std::string profile_command(const Result& result) {
     line += fmt::format(" --set {}", quoted_shell_word(one));
   }
   if (id.data != "generated") line += " --data DATA";
-  return line + " --out DIR/profile";
+  return line;
 }
+
+namespace {
 
 std::string limit_line(const Result& result, const Insight& insight) {
   if (!insight.limit.empty()) return plain(insight.limit) + ".";
   if (const std::string why = why_no_profile(result); !why.empty()) {
     return fmt::format("not known: {}.", plain(why));
   }
-  const std::string command = profile_command(result);
+  const std::string command = command_of_work("profile", result);
   if (command.empty()) return "not known, and no command can profile this run.";
   return fmt::format(
       "not known; {} finds it for this folder, DIR, and `noisemark report DIR` says it here.",
-      code(command));
+      code(command + " --out DIR/profile"));
 }
 
 /// The first screen's list: what a person must know.
@@ -425,8 +430,9 @@ std::string in_short(const Result& result, const Insight& insight) {
     add("Since an earlier run", plain(insight.since) + ".");
   } else if (!speed.empty()) {
     add("Since an earlier run",
-        "not compared; `noisemark report DIR --base BASE`, with BASE the folder of that run, says "
-        "here what changed.");
+        "not compared; `noisemark report DIR --base BASE`, with BASE the folder of a run of the "
+        "same "
+        "mode and baseline, made by other code, says here what changed.");
   }
   return text.empty() ? "" : "\n" + text;
 }

@@ -45,6 +45,13 @@ void write_insight(const std::filesystem::path& folder, const std::string& resul
 [[nodiscard]] std::string render_report(const Result& result, const std::string& result_sha256,
                                         const Plots& plots, const Insight& insight = {});
 
+/// The command line by which `noisemark COMMAND` does the work of the run, with DATA for the folder
+/// of its images: "noisemark sweep gmm16@cpu --axis baseline=plain,fused --device cpu". `compared`
+/// are baselines that stand in the place of the run's own. It is empty where a command line cannot
+/// name the work.
+[[nodiscard]] std::string command_of_work(std::string_view command, const Result& result,
+                                          const std::string& compared = "");
+
 /// "PASS", "FAIL", "CUSTOM (no gate of the definition applies)", "INTERRUPTED" ...
 [[nodiscard]] std::string verdict_words(const Result& result);
 

@@ -132,6 +132,25 @@ TEST(Limit, proposes_baselines_by_what_their_operators_take_beyond_their_roof) {
       << proposals_section(tried);
 }
 
+TEST(Limit, of_a_run_proposes_the_command_that_shows_what_is_won) {
+  Result run = test::full_result();
+  run.identity.baseline = "pooled";
+  run.identity.mode = "echo";
+  run.identity.overrides = {"data.name='it s'"};
+  Profile made = of_convolutions();
+  made.baseline = "pooled";
+  EXPECT_NE(limit_words(made, &run)
+                .find(". Try `noisemark sweep ho-cifar10@cpu --axis baseline=pooled,fused+pooled "
+                      "--mode echo --device cpu --threads 2 --set 'data.name='\\''it s'\\''' "
+                      "--data DATA` first: normalizations and activation functions take 30.0 %"),
+            std::string::npos)
+      << limit_words(made, &run);
+  run.identity.framework = "diffusers";
+  EXPECT_NE(limit_words(made, &run).find(". Try `--baseline fused+pooled` first: "),
+            std::string::npos)
+      << "no command does its work";
+}
+
 TEST(Limit, proposes_nothing_that_the_profile_has_already_and_nothing_for_less_than_a_percent) {
   Profile fused = of_convolutions();
   fused.baseline = "fused+channels-last";

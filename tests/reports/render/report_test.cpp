@@ -104,8 +104,8 @@ TEST(Report, names_the_commands_that_find_what_it_does_not_know) {
       << screen;
   EXPECT_TRUE(
       has(screen,
-          "`noisemark report DIR --base BASE`, with BASE the folder of that run, says here what "
-          "changed."))
+          "`noisemark report DIR --base BASE`, with BASE the folder of a run of the same mode and "
+          "baseline, made by other code, says here what changed."))
       << screen;
   result.identity.framework = "diffusers";
   EXPECT_TRUE(has(first_screen(rendered(result)), "no command can profile this run"));
