@@ -1,13 +1,20 @@
 #include "suite/sampling/weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <system_error>
+#include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/shell.h"
+#include "reports/compare/sides.h"
+#include "reports/result/json_io.h"
+#include "suite/config/lock.h"
 #include "suite/train/checkpoint.h"
 
 namespace noisemark::suite {
@@ -110,6 +117,70 @@ SamplingWeights read_sampling_weights(const fs::path& source, const std::string&
   SafetensorsFile file = read_safetensors(path.string());
   if (is_checkpoint(file)) return weights_of_checkpoint(path, file, chosen);
   return weights_of_one_kind(path, std::move(file), is_folder ? chosen : kind);
+}
+
+namespace {
+
+/// The canonical definition of the run that made the weights; empty where it is not known.
+std::string definition_of_training(const SamplingWeights& weights) {
+  const fs::path file = fs::path(weights.file).parent_path() / "result.json";
+  try {
+    if (!fs::exists(file)) return "";
+    const reports::Result run = reports::read_result(file);
+    const bool is_its_own = run.identity.definition_sha256 == weights.definition_sha256;
+    return is_its_own ? run.definition : "";
+  } catch (const Error&) {
+    return "";  // whoever draws does not need it
+  }
+}
+
+/// "model.dim" to "16", of every key that says what is drawn.
+reports::Strings drawing_keys(const std::string& canonical) {
+  reports::Strings keys;
+  const nlohmann::json definition = nlohmann::json::parse(canonical);
+  for (const char* section : {"model", "diffusion"}) {
+    const auto found = definition.find(section);
+    if (found == definition.end()) continue;
+    for (const auto& [key, value] : found->items()) {
+      keys[fmt::format("{}.{}", section, key)] =
+          value.is_string() ? value.get<std::string>() : value.dump();
+    }
+  }
+  return keys;
+}
+
+/// "model.resolution=32 (here 16); to draw as it was trained, add --set model.resolution=32".
+std::string differences(const std::string& trained, const Definition& definition) {
+  std::vector<std::string> differing;
+  std::string options;
+  const auto differ =
+      reports::differing_fields(drawing_keys(trained), drawing_keys(canonical_json(definition)));
+  for (const reports::FieldDifference& one : differ) {
+    const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+    differing.push_back(
+        fmt::format("{}={} (here {})", one.field, shown(one.base), shown(one.candidate)));
+    if (one.base.empty()) continue;
+    options += " --set " + reports::shell_word(one.field + "=" + one.base);
+  }
+  if (differing.empty()) return "";
+  return fmt::format("{}{}", fmt::join(differing, ", "),
+                     options.empty() ? "" : "; to draw as it was trained, add" + options);
+}
+
+}  // namespace
+
+std::string other_training(const SamplingWeights& weights, const Definition& definition) {
+  const std::string& sha256 = weights.definition_sha256;
+  if (sha256.empty() || sha256 == definition_sha256(definition)) return "";
+  const std::string trained = definition_of_training(weights);
+  if (trained.empty()) {
+    const std::string other = locked_name_of(sha256);
+    return fmt::format("{}: trained under another definition than {}, whose network fits: {}",
+                       weights.file, definition.id,
+                       other.empty() ? "a custom one" : "that of " + other);
+  }
+  const std::string differing = differences(trained, definition);
+  return differing.empty() ? "" : fmt::format("{}: trained with {}", weights.file, differing);
 }
 
 }  // namespace noisemark::suite

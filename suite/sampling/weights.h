@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 
+#include "suite/config/definition.h"
 #include "suite/io/safetensors.h"
 
 namespace noisemark::suite {
@@ -24,5 +25,11 @@ struct SamplingWeights {
 [[nodiscard]] SamplingWeights read_sampling_weights(const std::filesystem::path& source,
                                                     const std::string& kind,
                                                     const std::string& otherwise);
+
+/// Says in which keys of its model and its diffusion the training of the weights differs from
+/// `definition`, or that it had another definition where the result of its run is not beside the
+/// weights. It is empty where nothing differs that drawing depends on, or nothing is known.
+[[nodiscard]] std::string other_training(const SamplingWeights& weights,
+                                         const Definition& definition);
 
 }  // namespace noisemark::suite

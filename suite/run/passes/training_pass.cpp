@@ -416,15 +416,6 @@ NoiseSource noise_of(const SamplingPassOptions& options,
   };
 }
 
-void tell_of_other_definition(const SamplingPassOptions& options, const SamplingWeights& weights) {
-  const std::string& trained = weights.definition_sha256;
-  if (trained.empty() || trained == definition_sha256(options.spec.definition)) return;
-  const std::string other = locked_name_of(trained);
-  reports::say_on_stderr(fmt::format(
-      "{}: trained under another definition than {}, whose network fits: {}", weights.file,
-      options.spec.definition.id, other.empty() ? "a custom one" : "that of " + other));
-}
-
 /// The network with the weights, in its place; where they come from goes into `record`.
 std::shared_ptr<Denoiser> load_model(const SamplingPassOptions& options,
                                      const baselines::Execution& execution,
@@ -481,7 +472,8 @@ std::optional<PatchRecord> sampling_pass(const SamplingPassOptions& options,
   std::shared_ptr<Denoiser> model = load_model(options, execution, record);
   watch.line.clear();
   const bool writes = !options.group || options.group->rank().rank == 0;
-  if (writes) tell_of_other_definition(options, record.weights);
+  const std::string other = other_training(record.weights, spec.definition);
+  if (writes && !other.empty()) reports::say_on_stderr(other);
   const auto patched = patch(options, record, model);
   if (patched) model = patched;
   watch.line.say("sampling");

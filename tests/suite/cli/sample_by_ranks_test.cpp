@@ -106,7 +106,8 @@ TEST_F(SampleByRanks, draws_displaced_nearly_the_same_and_without_exchange_anoth
 }
 
 TEST_F(SampleByRanks, tells_the_bytes_of_a_step_by_count_and_by_formula) {
-  const Finished finished = sample("out", {"--patch-parallel", "2", "--patch-warmup", "2"});
+  const Finished finished = sample(
+      "out", {"--patch-parallel", "2", "--patch-warmup", "2", "--set", "diffusion.timesteps=500"});
   ASSERT_EQ(finished.code, 0) << finished.both();
   EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1)
       << "rank 0 alone says that the weights were trained otherwise: " << finished.err;

@@ -211,17 +211,22 @@ TEST_F(Sample, refuses_what_it_cannot_do) {
             "noisemark: sample: smoke: a suite (one benchmark, or a definition file)\n");
 }
 
-TEST_F(Sample, says_when_the_weights_were_trained_otherwise) {
-  const Finished finished = sample({"--out", out().string()});
+TEST_F(Sample, names_the_keys_of_model_and_diffusion_in_which_the_training_differs) {
+  EXPECT_EQ(sample({"--out", out("same").string()}).said(), "")
+      << "only training and evaluation were otherwise";
+  const Finished finished = sample({"--out", out().string(), "--set", "diffusion.timesteps=500"});
   EXPECT_EQ(finished.code, 0) << finished.both();
-  EXPECT_NE(finished.err.find("trained under another definition than gmm16, whose network fits: a "
-                              "custom one\n"),
-            std::string::npos)
-      << finished.err;
-  const Finished same =
-      sample({"--out", out("same").string(), "--set", "train.steps=6", "--set", "train.batch=4",
-              "--set", "eval.samples=8", "--set", "eval.every=0"});
-  EXPECT_EQ(same.said(), "") << "where it is not so";
+  EXPECT_EQ(finished.said(), "noisemark: " + weights() +
+                                 ": trained with diffusion.timesteps=1000 (here 500); to draw as "
+                                 "it was trained, add --set "
+                                 "diffusion.timesteps=1000\n");
+  const fs::path alone = out("alone.safetensors");
+  fs::copy(weights(), alone);
+  const Finished unknown = sample({"--weights", alone.string(), "--out", out("unknown").string()});
+  EXPECT_EQ(unknown.said(), "noisemark: " + alone.string() +
+                                ": trained under another definition than gmm16, whose network "
+                                "fits: a custom one\n")
+      << "nothing beside the weights says in what";
 }
 
 TEST_F(Sample, says_of_which_benchmark_the_weights_are_that_do_not_fit) {
