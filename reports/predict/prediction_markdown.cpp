@@ -213,8 +213,9 @@ std::string batches_table(const std::vector<Modelled>& all) {
   return table.text();
 }
 
-/// Every owner's line through the smallest and the largest size.
+/// Every owner's line through the smallest and the largest size, of those that hold anything.
 std::string owners_table(const Modelled& one) {
+  constexpr double kLeastShown = 0.005 * 1024 * 1024;
   const BatchPoint& a = one.model.points().front();
   const BatchPoint& b = one.model.points().back();
   std::set<std::string> owners;
@@ -222,8 +223,8 @@ std::string owners_table(const Modelled& one) {
     for (const auto& [owner, bytes] : point->owners) owners.insert(owner);
   }
   MarkdownTable table({{"owner"},
-                       {"always (MiB)", Align::kRight},
-                       {"per image (MiB)", Align::kRight},
+                       {fmt::format("at batch {} (MiB)", format_count(a.batch)), Align::kRight},
+                       {"each image more (MiB)", Align::kRight},
                        {"off the line (MiB)", Align::kRight}});
   const auto bytes_of = [](const BatchPoint& point, const std::string& owner) {
     const auto found = point.owners.find(owner);
@@ -231,25 +232,25 @@ std::string owners_table(const Modelled& one) {
   };
   bool any_negative = false;
   for (const std::string& owner : owners) {
-    const double slope =
-        (bytes_of(b, owner) - bytes_of(a, owner)) / static_cast<double>(b.batch - a.batch);
-    const double fixed = bytes_of(a, owner) - slope * static_cast<double>(a.batch);
+    const double first = bytes_of(a, owner);
+    const double slope = (bytes_of(b, owner) - first) / static_cast<double>(b.batch - a.batch);
+    double most = 0;
     double off = 0;
     for (const BatchPoint& point : one.model.points()) {
-      off = std::max(
-          off, std::abs(bytes_of(point, owner) - fixed - slope * static_cast<double>(point.batch)));
+      const double bytes = bytes_of(point, owner);
+      most = std::max(most, bytes);
+      off = std::max(off,
+                     std::abs(bytes - first - slope * static_cast<double>(point.batch - a.batch)));
     }
-    constexpr double kLeastShown = 0.005 * 1024 * 1024;
-    any_negative = any_negative || fixed < -kLeastShown || slope < -kLeastShown;
-    table.add_row({owner, format_mib(std::llround(fixed)), format_mib(std::llround(slope)),
+    if (most <= 0) continue;
+    any_negative = any_negative || slope < -kLeastShown;
+    table.add_row({owner, format_mib(std::llround(first)), format_mib(std::llround(slope)),
                    format_mib(std::llround(off))});
   }
   return table.text() +
-         (any_negative
-              ? "\nNo owner holds bytes below 0: the line of such an owner goes through its "
-                "smallest and its largest size, and others lie off it, because the peak of "
-                "a step lies at another moment at some sizes.\n"
-              : "");
+         (any_negative ? "\nWhere an owner holds less at more images, the peak of a step lies at "
+                         "another moment at some sizes.\n"
+                       : "");
 }
 
 /// A peak that moves bends the line of memory, as where a library takes another algorithm.

@@ -113,19 +113,29 @@ namespace {
 constexpr char kCauseMessage = 'c';
 constexpr char kRunMessage = 'r';
 
-void tell(char kind, const std::string& words) {
+/// The descriptor on which the process that waits is told; -1: none does.
+int awaited_on() {
   const char* number = std::getenv(Cause::kVariable);
-  if (number == nullptr) return;
+  if (number == nullptr) return -1;
   const int descriptor = std::atoi(number);
   struct stat status {};
   const bool ours = descriptor > STDERR_FILENO && fstat(descriptor, &status) == 0 &&
                     S_ISFIFO(status.st_mode) && (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0;
-  if (!ours) return;
+  return ours ? descriptor : -1;
+}
+
+void tell(char kind, const std::string& words) {
+  const int descriptor = awaited_on();
+  if (descriptor < 0) return;
   const std::string message = kind + words;
   (void)!write(descriptor, message.c_str(), message.size() + 1);
 }
 
 }  // namespace
+
+bool Cause::is_awaited() noexcept {
+  return awaited_on() >= 0;
+}
 
 Cause::Told Cause::told() const {
   std::string all;

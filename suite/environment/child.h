@@ -38,6 +38,9 @@ class [[nodiscard]] Cause {
   /// Returns what a program that has ended told: of several processes, what the first one did.
   [[nodiscard]] Told told() const;
 
+  /// Returns whether a program of ours waits for what this process tells.
+  [[nodiscard]] static bool is_awaited() noexcept;
+
   static constexpr const char* kVariable = "NOISEMARK_CAUSE";
 
  private:

@@ -87,7 +87,7 @@ class Points {
     const ExitCode code = end_of(row);
     const auto or_else = [&](ExitCode other) { return code == ExitCode::kPass ? other : code; };
     if (code == ExitCode::kInterrupted) {
-      throw Error(code, row.name + ": interrupted; --resume continues it");
+      throw Error(code, row.name + ": interrupted");
     }
     if (!row.result) {
       throw Error(or_else(ExitCode::kFailed),

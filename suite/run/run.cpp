@@ -475,6 +475,7 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   prepare_quality(options, out);
   const SeriesEnd end =
       run_series(title_of(options), series_of(options, plans), out, options.resume);
+  if (end.stopped) reports::say_on_stderr("interrupted; " + ways_on(out));
   const ExitCode worst = worst_of(end);
   // A look at half of the runs would be one of the few that there are.
   if (end.stopped || !options.shard.empty() || !has_several_seeds(plans)) return worst;

@@ -587,11 +587,11 @@ class SingleRun {
     place();
     line_.clear();
     const ExitCode code = static_cast<ExitCode>(result_.exit.code);
-    if (!run_.interrupted.empty() && report_folder_ == run_.folder.final_path) {
+    // The command that makes several runs says how they are continued.
+    if (!run_.interrupted.empty() && report_folder_ == run_.folder.final_path &&
+        !Cause::is_awaited()) {
       const bool rounds = !run_.plan.spec.mode.lossless;  // then no checkpoint is continued
-      reports::say_on_stderr(fmt::format(
-          "interrupted; the same command with --out {} and {}", report_folder_.string(),
-          rounds ? "--force begins anew" : "--resume continues it, with --force begins anew"));
+      reports::say_on_stderr("interrupted; " + ways_on(report_folder_, !rounds));
     }
     return told() || code != ExitCode::kPass ? code : ExitCode::kCannotWrite;
   }

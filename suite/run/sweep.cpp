@@ -362,6 +362,16 @@ SeriesEnd without_full_memory(SeriesEnd end) {
   return end;
 }
 
+/// The page of the cells; an interrupt of what the page itself measures names the ways on.
+SweepPage page_of(const SweepCommand& command, const reports::Sweep& sweep, const fs::path& out) {
+  try {
+    return command.page(sweep);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kInterrupted) throw;
+    throw Error(error.code(), fmt::format("{}; {}", error.what(), ways_on(out)));
+  }
+}
+
 }  // namespace
 
 ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes,
@@ -379,7 +389,7 @@ ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes
   const reports::FolderLock lock(out);
   prepare_suite_folder(out, options.force || options.resume);
   const SeriesEnd end = run_cells(command.name + " of " + title, cells, out, options.resume);
-  const SweepPage page = command.page(sweep_of(title, axes, cells, end, out));
+  const SweepPage page = page_of(command, sweep_of(title, axes, cells, end, out), out);
   const fs::path file = out / (command.name + ".md");
   reports::write_file_atomically(file, page.text);
   if (!page.json.empty()) {
@@ -387,6 +397,7 @@ ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes
   }
   if (command.html) (void)reports::write_html_beside(file);
   reports::print_out(page.text);
+  if (end.stopped) reports::say_on_stderr("interrupted; " + ways_on(out));
   return worse(worst_of(without_full_memory(end)), page.code);
 }
 

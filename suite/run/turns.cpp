@@ -81,14 +81,18 @@ std::vector<reports::StepTime> time_in_turns(const std::vector<SweepCell>& cells
   std::vector<double> reference_s;
   std::vector<std::vector<reports::TurnBlock>> all;
   for (size_t i = 1; i < cells.size(); ++i) {
-    line.say(fmt::format("turns of {}, {} of {}", cells[i].name, i, cells.size() - 1));
+    const auto say = [&](const std::string& doing) {
+      line.say(fmt::format("{} of {}, {}, {}", i, cells.size() - 1, cells[i].name, doing));
+    };
+    say("warm-up");
     LiveCell cell(cells[i]);
     std::vector<reports::TurnBlock>& blocks = all.emplace_back();
-    for (int64_t left = blocks_of(cell, reference); left > 0; --left) {
+    const int64_t count = blocks_of(cell, reference);
+    for (int64_t block = 1; block <= count; ++block) {
       if (interrupt.requested()) {
-        throw Error(ExitCode::kInterrupted,
-                    cells[i].name + ": interrupted in its turns; --resume continues it");
+        throw Error(ExitCode::kInterrupted, cells[i].name + ": interrupted in its turns");
       }
+      say(fmt::format("turns {} of {}", block, count));
       blocks.push_back(pass_block(cell, reference));
       const std::vector<double>& taken = blocks.back().reference_s;
       reference_s.insert(reference_s.end(), taken.begin(), taken.end());

@@ -17,6 +17,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
+#include "reports/base/shell.h"
 #include "reports/base/streams.h"
 #include "reports/base/system_error.h"
 #include "reports/render/report.h"
@@ -322,6 +323,12 @@ ExitCode leave_finished(const reports::Result& result, const fs::path& folder) {
       fmt::format("--resume: {}: the run is finished and stays as it is", folder.string()));
   reports::print_out(verdict_text(result, folder));
   return static_cast<ExitCode>(result.exit.code);
+}
+
+std::string ways_on(const fs::path& out, bool resumable) {
+  return fmt::format(
+      "the same command with --out {} and {}", reports::shell_word(out.string()),
+      resumable ? "--resume continues it, with --force begins anew" : "--force begins anew");
 }
 
 }  // namespace noisemark::suite

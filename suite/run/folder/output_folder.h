@@ -129,4 +129,8 @@ void tell_of_checkpoints(const ModeSpec& mode);
 [[nodiscard]] ExitCode leave_finished(const reports::Result& result,
                                       const std::filesystem::path& folder);
 
+/// "the same command with --out DIR and --resume continues it, with --force begins anew": the ways
+/// on after an interrupt.
+[[nodiscard]] std::string ways_on(const std::filesystem::path& out, bool resumable = true);
+
 }  // namespace noisemark::suite

@@ -223,18 +223,25 @@ TEST(PredictionPage, says_how_many_measured_times_agree_with_the_interval_of_the
   EXPECT_TRUE(has(page(1.08, 1).text, ". 4 of 5 measured times agree")) << page(1.08, 1).text;
 }
 
-/// The owner holds 10 MiB of 4 images and 12 of 8, but 30 of 16.
-TEST(PredictionPage, says_why_a_line_begins_below_0_bytes) {
+/// The owner holds 10 MiB of 4 images and 12 of 8, but 60 of 16, so that its line is below 0 at 0.
+TEST(PredictionPage, shows_what_owners_hold_at_the_smallest_size_and_of_each_image_more) {
   constexpr int64_t kMiB = 1024 * 1024;
   PredictedVariant none{"none", points({4, 8, 16}), {}};
   for (BatchPoint& one : none.points) {
-    one.owners = {{"temporary", (one.batch == 16 ? 30 : 8 + one.batch / 2) * kMiB}};
+    one.owners = {{"encoded", 0}, {"temporary", (one.batch == 16 ? 60 : 8 + one.batch / 2) * kMiB}};
   }
-  const char* words = "No owner holds bytes below 0: ";
-  EXPECT_EQ(predict("gmm16", {none}, {}).text.find(words), std::string::npos) << "3.33 at 0 images";
-  none.points.back().owners["temporary"] = 60 * kMiB;
+  const std::string text = predict("gmm16", {none}, {}).text;
+  for (const char* line : {"at batch 4 (MiB) | each image more (MiB) | off the line (MiB) |",
+                           "| temporary |            10.00 |                  4.17 |              "
+                           "14.67 |"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
+  EXPECT_EQ(text.find("| encoded"), std::string::npos) << "it holds nothing: " << text;
+  const char* words =
+      "Where an owner holds less at more images, the peak of a step lies at another";
+  EXPECT_EQ(text.find(words), std::string::npos);
+  none.points.back().owners["temporary"] = kMiB;
   EXPECT_NE(predict("gmm16", {none}, {}).text.find(words), std::string::npos);
-  EXPECT_EQ(page(1, 1).text.find(words), std::string::npos);
 }
 
 TEST(PredictionPage, has_every_owner_and_the_largest_batch) {

@@ -201,16 +201,23 @@ TEST(SuiteRun, resumed_makes_a_run_again_that_threw_before_it_was_judged) {
   expect_reported(out, kAllEnded);
 }
 
-TEST(SuiteRun, that_was_stopped_takes_no_look_at_quality) {
+TEST(SuiteRun, that_was_stopped_takes_no_look_at_quality_and_says_how_it_is_continued) {
   const TemporaryFolder folder;
-  const fs::path out = folder.path() / "out";
+  const fs::path out = folder.path() / "my out";
   const auto arguments = with(timed_only(out, 40), {"--mode", "none", "--mode", "echo", "--seeds",
                                                     "2", "--no-certificate", "--deterministic"});
   {
     Process process(noisemark_command(arguments));
     ASSERT_TRUE(test::wait_for_file(out / "gmm16@cpu" / "none-plain-fp32-seed0" / "result.json"));
     process.signal_all(SIGINT);
-    EXPECT_EQ(process.wait().code, 130);
+    const Finished stopped = process.wait();
+    EXPECT_EQ(stopped.code, 130);
+    EXPECT_TRUE(stopped.err.ends_with("noisemark: interrupted; the same command with --out '" +
+                                      out.string() +
+                                      "' and --resume continues it, with --force begins anew\n"))
+        << stopped.err;
+    EXPECT_EQ(stopped.err.find("--resume"), stopped.err.rfind("--resume"))
+        << "none of its runs says anything of it: " << stopped.err;
   }
   EXPECT_FALSE(fs::exists(out / "quality.json"));
   const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
@@ -253,7 +260,7 @@ TEST(SuiteRun, with_force_that_was_cut_off_is_continued_as_one) {
 
 TEST(SuiteRun, of_several_seeds_under_several_modes_is_judged) {
   const TemporaryFolder folder;
-  const fs::path out = folder.path() / "out";
+  const fs::path out = folder.path() / "my out";
   const auto arguments =
       with(timed_only(out), {"--mode", "none", "--mode", "echo", "--seed", "5", "--seeds", "2",
                              "--deterministic", "--no-certificate"});
@@ -261,7 +268,7 @@ TEST(SuiteRun, of_several_seeds_under_several_modes_is_judged) {
   ASSERT_EQ(run.code, 0) << run.both();
   EXPECT_NE(run.out.find("quality: PASS. Gates: 1 PASS. Certificates: 1 PASS ("), std::string::npos)
       << run.out;
-  EXPECT_TRUE(run.out.ends_with("; `noisemark quality " + out.string() + "` exits with 0)\n"))
+  EXPECT_TRUE(run.out.ends_with("; `noisemark quality '" + out.string() + "'` exits with 0)\n"))
       << run.out;
   for (const char* name : {"none-plain-fp32-seed5", "none-plain-fp32-seed6",
                            "echo-plain-fp32-seed5", "echo-plain-fp32-seed6"}) {
