@@ -78,8 +78,10 @@ std::string headline(const Result& result) {
   const std::string loss = loss_words(result);
   std::string text = cost + (cost.empty() || loss.empty() ? "" : "; ") + loss;
   if (!text.empty()) {
-    text = fmt::format("Under mode {}, baseline {} and {}, on {} with {}, {}", code(id.mode),
-                       code(id.baseline), code(id.precision), plain(id.device),
+    const std::string ranks =
+        id.ranks ? fmt::format(" by {}, each", format_counted(*id.ranks, "rank")) : "";
+    text = fmt::format("Under mode {}, baseline {} and {}, on {}{} with {}, {}", code(id.mode),
+                       code(id.baseline), code(id.precision), plain(id.device), ranks,
                        format_counted(id.threads, "thread"), text);
   }
   const bool interrupted = result.exit.code == static_cast<int>(ExitCode::kInterrupted);

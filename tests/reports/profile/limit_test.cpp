@@ -82,7 +82,7 @@ TEST(Limit, is_sure_where_only_the_formula_of_one_operator_is_wrong) {
 
 TEST(Limit, says_that_the_machine_was_busy_where_the_profiled_steps_differ_from_those_beside_them) {
   Profile noisy = profile();
-  noisy.cost = {5, 0.15, 0.155, 1.03};  // and the profiled steps took 100 ms
+  noisy.cost = {5, 0.15, 0.155, 1.03};  // The profiled steps took 100 ms.
   EXPECT_EQ(limit_words(noisy),
             "not sure, because the machine was busy with other work: the profiled steps took 0.67 "
             "times as long as those without the profiler, so profile again. By this profile it is "

@@ -142,8 +142,8 @@ TEST_F(Promote, is_proposed_where_new_is_better_beyond_the_margin_and_base_a_bas
   const auto times = [](double factor) {
     return [=](Result& r, size_t) { *r.metrics[0].value *= factor; };
   };
-  const std::string faster = runs("faster", 8, times(1.2));
-  const std::string command = "noisemark baseline promote " + faster + " --into " +
+  const std::string faster = runs("much faster", 8, times(1.2));
+  const std::string command = "noisemark baseline promote '" + faster + "' --into " +
                               into().string() +
                               " --hardware intel-xeon-processor-2-threads --force";
   EXPECT_EQ(next(into().string(), faster),

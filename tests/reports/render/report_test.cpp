@@ -144,6 +144,14 @@ TEST(Report, names_a_profile_of_the_very_work_or_says_why_there_is_none) {
       << limit_of(result);
 }
 
+TEST(Report, says_in_its_first_paragraph_how_many_ranks_trained) {
+  Result result = full_result();
+  EXPECT_TRUE(has(first_screen(rendered(result)), ", on cpu with 2 threads, it trained at "));
+  result.identity.ranks = 2;
+  EXPECT_TRUE(has(first_screen(rendered(result)),
+                  ", on cpu by 2 ranks, each with 2 threads, it trained at "));
+}
+
 TEST(Report, folds_all_that_follows_and_closes_every_fold) {
   const std::string text = rendered(full_result());
   const auto count = [&](const std::string& part) {
