@@ -416,6 +416,11 @@ NoiseSource noise_of(const SamplingPassOptions& options,
   };
 }
 
+void tell_of_other_training(const SamplingWeights& weights, const Definition& definition) {
+  const std::string words = other_training(weights, definition);
+  if (!words.empty()) reports::say_on_stderr(words);
+}
+
 /// The network with the weights, in its place; where they come from goes into `record`.
 std::shared_ptr<Denoiser> load_model(const SamplingPassOptions& options,
                                      const baselines::Execution& execution,
@@ -472,8 +477,7 @@ std::optional<PatchRecord> sampling_pass(const SamplingPassOptions& options,
   std::shared_ptr<Denoiser> model = load_model(options, execution, record);
   watch.line.clear();
   const bool writes = !options.group || options.group->rank().rank == 0;
-  const std::string other = other_training(record.weights, spec.definition);
-  if (writes && !other.empty()) reports::say_on_stderr(other);
+  if (writes) tell_of_other_training(record.weights, spec.definition);
   const auto patched = patch(options, record, model);
   if (patched) model = patched;
   watch.line.say("sampling");
