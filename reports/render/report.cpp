@@ -433,8 +433,7 @@ std::string in_short(const Result& result, const Insight& insight) {
   } else if (!speed.empty()) {
     add("Since an earlier run",
         "not compared; `noisemark report DIR --base BASE`, with BASE the folder of a run of the "
-        "same "
-        "mode and baseline, made by other code, says here what changed.");
+        "same mode and baseline, made by other code, says here what changed.");
   }
   return text.empty() ? "" : "\n" + text;
 }

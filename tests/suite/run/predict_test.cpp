@@ -72,11 +72,6 @@ TEST(Predict, says_in_what_memory_a_mode_overtakes_the_first_one) {
   EXPECT_NE(done.out.find("`echo` overtakes `none` in"), std::string::npos) << done.out;
 }
 
-std::string ways_on(const fs::path& out) {
-  return "; the same command with --out " + out.string() +
-         " and --resume continues it, with --force begins anew\n";
-}
-
 TEST(Predict, that_is_interrupted_says_so_and_not_that_a_figure_is_missing) {
   for (const int signal : {SIGTERM, SIGHUP}) {
     const TemporaryFolder folder;
@@ -86,9 +81,7 @@ TEST(Predict, that_is_interrupted_says_so_and_not_that_a_figure_is_missing) {
     ASSERT_TRUE(test::wait_for_file(out / "mode=none,batch=2" / "events.mlog", "run_start"));
     process.signal(signal);
     const Finished done = process.wait();
-    EXPECT_EQ(done.code, 130) << done.both();
-    EXPECT_TRUE(done.err.ends_with("batch=2: interrupted" + ways_on(out))) << done.err;
-    EXPECT_EQ(done.err.find("--resume"), done.err.rfind("--resume")) << "a cell says nothing of it";
+    expect_interrupted(done, "batch=2: interrupted", out.string());
     EXPECT_EQ(done.err.find("not measured"), std::string::npos) << done.err;
   }
 }
@@ -103,8 +96,7 @@ TEST(Predict, that_is_interrupted_in_its_turns_says_that_it_can_be_resumed) {
   std::this_thread::sleep_for(std::chrono::seconds(2));
   process.signal(SIGTERM);
   const Finished done = process.wait();
-  EXPECT_EQ(done.code, 130) << done.both();
-  EXPECT_TRUE(done.err.ends_with(": interrupted in its turns" + ways_on(out))) << done.err;
+  expect_interrupted(done, ": interrupted in its turns", out.string());
   const Finished resumed = run_noisemark(with(command, {"--resume"}));
   EXPECT_EQ(resumed.code, 0) << resumed.both();
   EXPECT_TRUE(fs::exists(out / "predict.md"));

@@ -45,6 +45,16 @@ void kill_after_a_checkpoint(const std::vector<std::string>& arguments, const fs
   EXPECT_EQ(process.wait().code, 128 + SIGKILL) << "it ended before it could be killed";
 }
 
+void expect_interrupted(const Finished& ended, const std::string& words,
+                        const std::string& folder) {
+  EXPECT_EQ(ended.code, 130) << ended.both();
+  EXPECT_TRUE(ended.err.ends_with(words + "; the same command with --out " + folder +
+                                  " and --resume continues it, with --force begins anew\n"))
+      << ended.err;
+  EXPECT_EQ(ended.err.find("--resume"), ended.err.rfind("--resume"))
+      << "none of its runs says anything of it: " << ended.err;
+}
+
 reports::Result result_in(const fs::path& folder) {
   return reports::read_result(folder / "result.json");
 }

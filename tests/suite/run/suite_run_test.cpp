@@ -210,14 +210,7 @@ TEST(SuiteRun, that_was_stopped_takes_no_look_at_quality_and_says_how_it_is_cont
     Process process(noisemark_command(arguments));
     ASSERT_TRUE(test::wait_for_file(out / "gmm16@cpu" / "none-plain-fp32-seed0" / "result.json"));
     process.signal_all(SIGINT);
-    const Finished stopped = process.wait();
-    EXPECT_EQ(stopped.code, 130);
-    EXPECT_TRUE(stopped.err.ends_with("noisemark: interrupted; the same command with --out '" +
-                                      out.string() +
-                                      "' and --resume continues it, with --force begins anew\n"))
-        << stopped.err;
-    EXPECT_EQ(stopped.err.find("--resume"), stopped.err.rfind("--resume"))
-        << "none of its runs says anything of it: " << stopped.err;
+    expect_interrupted(process.wait(), "noisemark: interrupted", "'" + out.string() + "'");
   }
   EXPECT_FALSE(fs::exists(out / "quality.json"));
   const Finished resumed = run_noisemark(with(arguments, {"--resume"}));

@@ -407,14 +407,7 @@ TEST(Sweep, that_is_interrupted_shows_what_was_not_started) {
     // The first cell is then over, and the second cannot be.
     ASSERT_TRUE(test::wait_for_file(out / "seed=2" / "events.mlog", "run_start"));
     process.signal(SIGINT);
-    const Finished stopped = process.wait();
-    EXPECT_EQ(stopped.code, 130);
-    EXPECT_TRUE(stopped.err.ends_with("noisemark: interrupted; the same command with --out " +
-                                      out.string() +
-                                      " and --resume continues it, with --force begins anew\n"))
-        << stopped.err;
-    EXPECT_EQ(stopped.err.find("--resume"), stopped.err.rfind("--resume"))
-        << "a cell says nothing of it: " << stopped.err;
+    expect_interrupted(process.wait(), "noisemark: interrupted", out.string());
   }
   const std::string table = file_bytes(out / "sweep.md");
   const Texts rows = rows_of(table);
