@@ -27,12 +27,9 @@ namespace noisemark::memopt {
 namespace {
 
 /// The error model is corrected at most this often by what was measured; after that nothing is
-/// rounded, which is followed up to kMostWithoutRounding: a device may give another gradient each
-/// time.
+/// rounded, which is followed up to most_without_rounding(): a device may give another gradient
+/// each time.
 constexpr int kCorrections = 8;
-/// Beyond it the program itself gives another gradient each time. Sums of float32 in another order
-/// differ by less than a thousandth.
-constexpr double kMostWithoutRounding = 0.05;
 /// A correction lowers what is allowed at least by so much, or it might go on forever.
 constexpr double kLeastCorrection = 1.25;
 /// The largest expected error, as a multiple of the allowed one. A step beyond it is counted, and a
@@ -62,6 +59,20 @@ std::string not_repeatable_words(const Budget& budget, double error) {
          "what it reads. Clear the gradients and take the step again: from now on everything is "
          "kept. A "
          "budget without an error runs backward once";
+}
+
+/// Returns the largest difference of two gradients that is put down to sums in another order.
+/// Beyond it the program itself gives another gradient each time. Such sums differ by less than a
+/// thousandth in float32, and by up to some hundredths where a device that adds in no fixed order
+/// keeps 8 bits of mantissa.
+double most_without_rounding(const StepGraph& graph, c10::Device device) {
+  constexpr double kMost = 0.001;
+  constexpr double kMostOfNarrow = 0.05;
+  if (device.is_cpu()) return kMost;
+  const bool is_narrow = std::any_of(
+      graph.values.begin(), graph.values.end(),
+      [](const RecordedValue& value) { return at::isReducedFloatingType(value.dtype); });
+  return is_narrow ? kMostOfNarrow : kMost;
 }
 
 /// Adds to `total_s` what its scope takes, less what `measuring_s` grows by meanwhile.
@@ -486,7 +497,8 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
   };
   // Two in turn tell whether each differs, also where every second does.
   const double repeated = probe.error_of(/*plan=*/nullptr);
-  if (repeated > kMostWithoutRounding) {
+  const double most_repeated = most_without_rounding(*options_->graph(), device());
+  if (repeated > most_repeated) {
     throw BackwardNotRepeatable(not_repeatable_words(budget_, repeated));
   }
   if (!probe.usable()) return;
@@ -505,7 +517,7 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
     const PlanPoint& point = point_in_force();
     const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
     probed_passes_ = probe.passes();
-    if (corrections > kCorrections && measured > std::max(limit, kMostWithoutRounding)) {
+    if (corrections > kCorrections && measured > std::max(limit, most_repeated)) {
       throw BackwardNotRepeatable(not_repeatable_words(budget_, measured));
     }
     if (measured <= limit || corrections > kCorrections) {
