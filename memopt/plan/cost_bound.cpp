@@ -225,29 +225,23 @@ CostBound::CostBound(const BlockOptions& options, const CodecFigures& figures,
       [](const PricedBytes& a, const PricedBytes& b) { return a.ns_per_byte < b.ns_per_byte; });
 }
 
-template <typename CanFree>
-double CostBound::cheapest(int64_t bytes, const CanFree& can_free) const {
+double CostBound::cheapest(int64_t bytes, size_t moment) const {
   auto left = static_cast<double>(bytes);
   double ns = 0;
   for (const PricedBytes& step : by_price_) {
     if (left <= 0) break;
-    if (!can_free(step.storage)) continue;
+    if (!freeable_.at(step.storage, moment)) continue;
     ns += std::min(left, step.bytes) * step.ns_per_byte;
     left -= step.bytes;
   }
   return ns * (1 - kRounding);
 }
 
-double CostBound::to_free(int64_t bytes) const {
-  return cheapest(bytes, [](StorageId) { return true; });
-}
-
 double CostBound::within(int64_t bytes) const {
   double most = 0;
   for (const Moment& moment : moments_) {
     if (moment.bytes <= bytes) continue;
-    const auto can_free = [&](StorageId id) { return freeable_.at(id, moment.at); };
-    most = std::max(most, cheapest(moment.bytes - bytes, can_free));
+    most = std::max(most, cheapest(moment.bytes - bytes, moment.at));
   }
   return most;
 }

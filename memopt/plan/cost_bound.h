@@ -32,8 +32,6 @@ class CostBound {
   /// was above them, and of storages that can be freed then (plan/freed_storages.h). Nanoseconds in
   /// a step; 0: nothing is known. Where there is less to free it is what freeing all of it costs.
   [[nodiscard]] double within(int64_t bytes) const;
-  /// The bound of a plan that has freed so many bytes, of whatever storages.
-  [[nodiscard]] double to_free(int64_t bytes) const;
 
  private:
   /// Bytes of a storage that can be freed at a price.
@@ -47,8 +45,8 @@ class CostBound {
     size_t at = 0;
     int64_t bytes = 0;
   };
-  template <typename CanFree>
-  [[nodiscard]] double cheapest(int64_t bytes, const CanFree& can_free) const;
+  /// The least cost of freeing so many bytes of the storages that can be freed at the moment.
+  [[nodiscard]] double cheapest(int64_t bytes, size_t moment) const;
 
   std::vector<PricedBytes> by_price_;  ///< is sorted by rising price
   FreeableStorages freeable_;
