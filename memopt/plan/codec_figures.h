@@ -2,9 +2,21 @@
 
 #include <c10/core/Device.h>
 
-#include "memopt/plan/peak_timeline.h"
+#include <cstdint>
+#include <functional>
 
 namespace noisemark::memopt {
+
+class Codec;
+struct RecordedValue;
+
+/// The figures of a codec for one value.
+struct CodecFigure {
+  int64_t bytes = 0;
+  int64_t encode_ns = 0;
+  int64_t decode_ns = 0;
+};
+using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue&)>;
 
 /// Tells what codecs make of values on `device`: the bytes of their parts, and times that are
 /// measured once in a process for each form of a codec, type and model of device, and in proportion

@@ -2,24 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
+#include "memopt/plan/codec_figures.h"
 #include "memopt/treatment/treatment.h"
 
 /// The bytes that a plan will hold and its cost, without running anything: the recorded step is
 /// gone through event by event, with the same order of making, caching and letting go as in its
 /// execution.
 namespace noisemark::memopt {
-
-/// The figures of a codec for one value.
-struct CodecFigure {
-  int64_t bytes = 0;
-  int64_t encode_ns = 0;
-  int64_t decode_ns = 0;
-};
-using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue&)>;
 
 /// Live bytes at one moment.
 struct MemoryLevel {
