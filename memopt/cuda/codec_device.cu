@@ -2,17 +2,19 @@
 // bits.
 #include "memopt/codecs/codec_device.h"
 
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cub/device/device_scan.cuh>
 
 #include "memopt/codecs/arithmetic/fields.h"
 #include "memopt/codecs/arithmetic/groups.h"
 #include "memopt/codecs/arithmetic/jobs.h"
-#include "memopt/codecs/arithmetic/sparse_places.h"
 #include "memopt/cuda/device_parts.h"
 
 namespace noisemark::memopt::codecs {
@@ -139,27 +141,43 @@ __global__ void map_sparse(SparseJob job, int64_t blocks) {
   }
 }
 
-/// Calls `work(block, row, row_bits, next)` for every row of this warp's blocks.
+/// Calls `work(element, is_there, place)` for this thread's elements of a sparse tensor. A row of a
+/// block is 32 elements that follow each other, one for each lane, and bit `row` of a lane's word
+/// says whether its element is not zero. `place` is the number of values before it in the tensor.
 template <typename Work>
-__device__ void for_rows(const SparseJob& job, int64_t blocks, const Work& work) {
+__device__ void for_elements(const SparseJob& job, int64_t blocks, const Work& work) {
   const int lane = lane_of_thread();
+  const uint32_t lanes_before = (1U << lane) - 1;
   for (int64_t block = first_block(); block < blocks; block += block_step()) {
     const uint32_t word = job.words[block * kLanes + lane];
     int64_t next = job.offsets[block];
     for (int row = 0; row < kLanes; ++row) {
-      const uint32_t row_bits = __ballot_sync(kAllLanes, is_there(word, row));
-      work(block, row, row_bits, next);
-      next += ones_in(row_bits);
+      const bool is_there = ((word >> row) & 1) != 0;
+      const uint32_t there = __ballot_sync(kAllLanes, is_there);
+      work(block * SparseJob::kBlock + row * kLanes + lane, is_there,
+           next + ones_in(there & lanes_before));
+      next += ones_in(there);
     }
   }
 }
 
+/// Stores nothing beyond the capacity: the encoding is lost then.
 template <typename T>
 __global__ void gather_sparse(SparseJob job, int64_t blocks) {
-  const int lane = lane_of_thread();
-  for_rows(job, blocks, [&](int64_t block, int row, uint32_t row_bits, int64_t next) {
-    gather_lane<T>(job, block, row, lane, row_bits, next);
+  for_elements(job, blocks, [&](int64_t element, bool is_there, int64_t place) {
+    if (!is_there || place >= job.capacity) return;
+    static_cast<T*>(job.values)[place] = static_cast<const T*>(job.x)[element];
   });
+}
+
+/// Counts the values of the whole tensor, once words and offsets are made: those before the last
+/// block and its own.
+__device__ int64_t values_in_all(const SparseJob& job, int64_t blocks) {
+  int64_t values = job.offsets[blocks - 1];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    values += ones_in(job.words[(blocks - 1) * kLanes + lane]);
+  }
+  return values;
 }
 
 /// Zeros behind the last value, and whether there was room for all.
@@ -178,9 +196,9 @@ __global__ void finish_sparse(SparseJob job, int64_t blocks) {
 
 template <typename T>
 __global__ void scatter_sparse(SparseJob job, int64_t blocks) {
-  const int lane = lane_of_thread();
-  for_rows(job, blocks, [&](int64_t block, int row, uint32_t row_bits, int64_t next) {
-    scatter_lane<T>(job, block, row, lane, row_bits, next);
+  for_elements(job, blocks, [&](int64_t element, bool is_there, int64_t place) {
+    if (element >= job.count) return;
+    static_cast<T*>(job.y)[element] = is_there ? static_cast<const T*>(job.values)[place] : T{0};
   });
 }
 
@@ -253,6 +271,19 @@ cudaStream_t stream() {
   return c10::cuda::getCurrentCUDAStream();
 }
 
+/// Replaces each of `count` numbers by the sum of those before it; all of them add up to less than
+/// 2^32. Takes scratch memory of LibTorch's allocator, which after the first time has it at hand,
+/// and does not wait.
+void exclusive_sum(uint32_t* numbers, int64_t count) {
+  size_t scratch_bytes = 0;
+  C10_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(nullptr, scratch_bytes, numbers, count, stream()));
+  // The memory is given back when the work is issued: whoever gets it next on this stream comes
+  // after.
+  const c10::DataPtr scratch = c10::cuda::CUDACachingAllocator::get()->allocate(scratch_bytes);
+  C10_CUDA_CHECK(
+      cub::DeviceScan::ExclusiveSum(scratch.get(), scratch_bytes, numbers, count, stream()));
+}
+
 template <typename Body>
 void with_group_kernel(const GroupJob& job, const Body& body) {
   with_real(job.real, [&](auto type) {
@@ -310,7 +341,7 @@ class CudaCodecDevice final : public CodecDevice {
       using T = typename decltype(tag)::Type;
       map_sparse<T><<<grid_for_blocks(blocks), kThreads, 0, stream()>>>(job, blocks);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
-      exclusive_sum_on_cuda(job.offsets, blocks);
+      exclusive_sum(job.offsets, blocks);
       gather_sparse<T><<<grid_for_blocks(blocks), kThreads, 0, stream()>>>(job, blocks);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
       finish_sparse<T><<<grid_for_elements(job.capacity), kThreads, 0, stream()>>>(job, blocks);
