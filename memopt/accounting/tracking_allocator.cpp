@@ -65,22 +65,19 @@ class TrackingAllocator final : public c10::Allocator, public AllocationSource {
     return std::max(high_.exchange(live), live);
   }
 
-  AllocatorTotals totals() const;
-  void reset_peak() { peak_.store(live_bytes()); }
   void set_limit(int64_t bytes) { limit_.store(bytes); }
 
  private:
   int64_t add_live(const Block& block, int64_t sign);
-  static void raise(std::atomic<int64_t>& high, int64_t live);
+  void raise_high(int64_t live);
   template <typename Event>
   void notify(int64_t session, Event event);
 
   c10::Allocator& base_;
   alignas(64) std::atomic<int64_t> live_{0};
   std::atomic<int64_t> limit_{kNoLimit};
-  std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> high_{0};  ///< highest value from take_high_bytes() on
-  std::atomic<uint64_t> allocations_{0};
+  std::atomic<uint64_t> last_number_{0};
   alignas(64) std::atomic<AllocationListener*> listener_{nullptr};
   std::atomic<int64_t> session_{0};
   std::atomic<int> notifying_{0};
@@ -108,11 +105,10 @@ c10::DataPtr TrackingAllocator::allocate(size_t bytes) {
               "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
               " bytes beside ", live_bytes(), ", and there is room for ", limit_.load());
   void* raw = base_.raw_allocate(bytes + sizeof(BlockHeader));
-  const uint64_t number = allocations_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const uint64_t number = last_number_.fetch_add(1, std::memory_order_relaxed) + 1;
   auto* header = new (raw) BlockHeader{kLiveMagic, {number, static_cast<int64_t>(bytes), born_as}};
   const int64_t live = add_live(header->block, +1);
-  raise(peak_, live & kLiveMask);
-  raise(high_, live & kLiveMask);
+  raise_high(live & kLiveMask);
   if (const int64_t session = live >> kSessionShift; session != 0) {
     notify(session, [&](AllocationListener& listener) { listener.on_allocate(header->block); });
   }
@@ -137,9 +133,9 @@ int64_t TrackingAllocator::add_live(const Block& block, int64_t sign) {
   return live_.fetch_add(change) + change;
 }
 
-void TrackingAllocator::raise(std::atomic<int64_t>& high, int64_t live) {
-  int64_t before = high.load(std::memory_order_relaxed);
-  while (live > before && !high.compare_exchange_weak(before, live)) {
+void TrackingAllocator::raise_high(int64_t live) {
+  int64_t before = high_.load(std::memory_order_relaxed);
+  while (live > before && !high_.compare_exchange_weak(before, live)) {
   }
 }
 
@@ -177,10 +173,6 @@ std::optional<Block> TrackingAllocator::find(const c10::StorageImpl& storage) co
   return header_of(data.get_context())->block;
 }
 
-AllocatorTotals TrackingAllocator::totals() const {
-  return {live_bytes(), peak_.load(), static_cast<int64_t>(allocations_.load())};
-}
-
 TrackingAllocator& installed_allocator() {
   TrackingAllocator* allocator = installed.load();
   TORCH_CHECK(allocator != nullptr, "call install_tracking_allocator() first");
@@ -197,14 +189,6 @@ void install_tracking_allocator(std::optional<int64_t> limit_bytes) {
 
 int64_t header_bytes() {
   return installed.load() == nullptr ? 0 : static_cast<int64_t>(sizeof(BlockHeader));
-}
-
-AllocatorTotals cpu_allocator_totals() {
-  return installed_allocator().totals();
-}
-
-void reset_cpu_allocator_peak() {
-  installed_allocator().reset_peak();
 }
 
 AllocationSource& cpu_allocation_source() {

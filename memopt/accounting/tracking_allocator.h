@@ -21,14 +21,6 @@ void install_tracking_allocator(std::optional<int64_t> limit_bytes = std::nullop
 /// profiler counts them as taken.
 [[nodiscard]] int64_t header_bytes();
 
-struct AllocatorTotals {
-  int64_t live_bytes = 0;
-  int64_t peak_bytes = 0;   ///< peak from the last reset_peak() on
-  int64_t allocations = 0;  ///< their number from the beginning of the process on
-};
-[[nodiscard]] AllocatorTotals cpu_allocator_totals();
-void reset_cpu_allocator_peak();
-
 /// The CPU's allocations as events. Throws when install_tracking_allocator() was not called.
 [[nodiscard]] AllocationSource& cpu_allocation_source();
 

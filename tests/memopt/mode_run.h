@@ -195,7 +195,7 @@ inline void expect_right(const std::string& mode, const std::vector<at::Tensor>&
 }
 
 inline int64_t live_bytes() {
-  return cpu_allocator_totals().live_bytes;
+  return cpu_allocation_source().live_bytes();
 }
 
 }  // namespace noisemark::memopt::test

@@ -45,7 +45,7 @@ class TrainedNet {
     at::manual_seed(static_cast<uint64_t>(100 + ++steps_));
     net_->zero_grad();
     mode_->begin_step(steps_);
-    const int64_t before = cpu_allocator_totals().live_bytes;
+    const int64_t before = cpu_allocation_source().live_bytes();
     StepOutcome outcome;
     at::Tensor loss;
     {
@@ -56,7 +56,7 @@ class TrainedNet {
       at::autocast::clear_cache();
       loss = at::mse_loss(prediction.to(at::kFloat), target_);
     }
-    outcome.held_bytes = cpu_allocator_totals().live_bytes - before;
+    outcome.held_bytes = cpu_allocation_source().live_bytes() - before;
     loss.backward();
     mode_->end_step();
     outcome.loss = loss.detach();

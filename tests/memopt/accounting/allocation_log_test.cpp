@@ -183,9 +183,9 @@ TEST(AllocationLog, counts_a_block_that_is_saved_often_once) {
 
 TEST(AllocationLog, has_the_allocators_own_peak) {
   LoggedTraining training;
-  reset_cpu_allocator_peak();
+  HighMark high(cpu_allocation_source());
   const Attribution result = attribute(training.record_step());
-  EXPECT_EQ(result.peak.live_bytes, cpu_allocator_totals().peak_bytes);
+  EXPECT_EQ(result.peak.live_bytes, high.take());
   EXPECT_FALSE(result.peak_operator.empty());
 }
 
@@ -217,7 +217,7 @@ TEST(AllocationLog, changes_no_result) {
 
 TEST(AllocationLog, survives_a_graph_that_outlives_it) {
   test::SmallNet net;
-  const int64_t before = cpu_allocator_totals().live_bytes;
+  const int64_t before = cpu_allocation_source().live_bytes();
   {
     auto log = std::make_unique<AllocationLog>(cpu_allocation_source(), net.parameters);
     LogSink sink(log.get());
@@ -230,7 +230,7 @@ TEST(AllocationLog, survives_a_graph_that_outlives_it) {
     loss.backward();
   }
   net.zero_grad();
-  EXPECT_EQ(cpu_allocator_totals().live_bytes, before);
+  EXPECT_EQ(cpu_allocation_source().live_bytes(), before);
 }
 
 TEST(AllocationLog, gives_a_parallel_regions_blocks_to_the_operator_that_opened_it) {

@@ -19,11 +19,16 @@ namespace noisemark::memopt {
 namespace {
 
 int64_t live() {
-  return cpu_allocator_totals().live_bytes;
+  return cpu_allocation_source().live_bytes();
 }
 
 const c10::StorageImpl& storage_of(const at::Tensor& tensor) {
   return *tensor.storage().unsafeGetStorageImpl();
+}
+
+/// The number of a block that is born now.
+uint64_t next_number() {
+  return cpu_allocation_source().find(storage_of(at::empty({1})))->number;
 }
 
 TEST(TrackingAllocator, counts_requested_bytes_and_returns_to_zero) {
@@ -59,11 +64,11 @@ TEST(TrackingAllocator, honours_the_contract_of_raw_allocate) {
 }
 
 TEST(TrackingAllocator, gives_no_memory_for_no_bytes) {
-  const AllocatorTotals before = cpu_allocator_totals();
+  const uint64_t before = next_number();
   const at::Tensor empty = at::empty({0});
   EXPECT_EQ(empty.data_ptr(), nullptr);
   EXPECT_FALSE(cpu_allocation_source().find(storage_of(empty)).has_value());
-  EXPECT_EQ(cpu_allocator_totals().allocations, before.allocations);
+  EXPECT_EQ(next_number(), before + 1);
 }
 
 TEST(TrackingAllocator, sees_frees_on_other_threads) {
@@ -76,7 +81,8 @@ TEST(TrackingAllocator, sees_frees_on_other_threads) {
 }
 
 TEST(TrackingAllocator, is_exact_when_many_threads_work_at_once) {
-  const AllocatorTotals before = cpu_allocator_totals();
+  const int64_t before = live();
+  const uint64_t first = next_number();
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([] {
@@ -84,8 +90,8 @@ TEST(TrackingAllocator, is_exact_when_many_threads_work_at_once) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(live(), before.live_bytes);
-  EXPECT_EQ(cpu_allocator_totals().allocations - before.allocations, 8 * 500);
+  EXPECT_EQ(live(), before);
+  EXPECT_EQ(next_number() - first, 8 * 500 + 1);
 }
 
 TEST(TrackingAllocator, sees_memory_made_in_parallel_for) {
@@ -137,12 +143,11 @@ TEST(TrackingAllocator, shares_a_block_between_views) {
 }
 
 TEST(TrackingAllocator, keeps_the_highest_level) {
-  reset_cpu_allocator_peak();
+  HighMark high(cpu_allocation_source());
   const int64_t before = live();
   { const at::Tensor t = at::empty({1 << 20}, at::kByte); }
-  EXPECT_EQ(cpu_allocator_totals().peak_bytes - before, 1 << 20);
-  reset_cpu_allocator_peak();
-  EXPECT_EQ(cpu_allocator_totals().peak_bytes, live());
+  EXPECT_EQ(high.take() - before, 1 << 20);
+  EXPECT_EQ(high.take(), live());
 }
 
 TEST(TrackingAllocator, tells_the_highest_level_since_it_was_last_asked) {

@@ -187,20 +187,20 @@ struct StepBytes {
 };
 
 StepBytes bytes_of_step(test::SmallNet& net, const at::Tensor& x, SavedTensorSink* sink) {
-  const int64_t before = cpu_allocator_totals().live_bytes;
-  reset_cpu_allocator_peak();
+  const int64_t before = cpu_allocation_source().live_bytes();
+  HighMark high(cpu_allocation_source());
   StepBytes bytes;
   {
     std::optional<SavedTensorScope> scope;
     if (sink != nullptr) scope.emplace(*sink);
     const at::Tensor loss = at::mse_loss(net.forward(x), x);
     scope.reset();
-    bytes.live = cpu_allocator_totals().live_bytes - before;
+    bytes.live = cpu_allocation_source().live_bytes() - before;
     loss.backward();
   }
   net.zero_grad();
-  bytes.peak = cpu_allocator_totals().peak_bytes - before;
-  bytes.left = cpu_allocator_totals().live_bytes - before;
+  bytes.peak = high.take() - before;
+  bytes.left = cpu_allocation_source().live_bytes() - before;
   return bytes;
 }
 

@@ -620,9 +620,9 @@ TEST(Cells, of_an_lstm_keep_their_states_sparsely_where_scopes_name_blocks_of_st
     int64_t most = 0;
     for (int64_t step = 1; step <= 5; ++step) {
       const int64_t before = live_bytes();
-      reset_cpu_allocator_peak();
+      HighMark mark(cpu_allocation_source());
       static_cast<void>(run.step(step));
-      most = cpu_allocator_totals().peak_bytes - before;
+      most = mark.take() - before;
     }
     return most;
   };
@@ -670,9 +670,9 @@ TEST(RetainedGraph, frees_what_was_made_again_at_its_last_use) {
       const int64_t before = live_bytes();
       const at::Tensor loss = run.forward();
       held_bytes = live_bytes() - before;
-      reset_cpu_allocator_peak();
+      HighMark high(cpu_allocation_source());
       loss.backward(/*gradient=*/{}, retained);
-      most = cpu_allocator_totals().peak_bytes - before;
+      most = high.take() - before;
       run.mode().end_step();
       static_cast<void>(run.take_gradients());
     }
@@ -792,12 +792,12 @@ FourPasses train_with_state(const std::string& mode, int steps) {
   std::vector<at::Tensor> state;
   FourPasses trained;
   for (int step = 1; step <= steps; ++step) {
-    reset_cpu_allocator_peak();
+    HighMark high(cpu_allocation_source());
     run.begin(step);
     for (int pass = 0; pass < 4; ++pass) run.forward().backward();
     run.mode().end_step();
     run.mode().check_step();
-    trained.most_bytes = cpu_allocator_totals().peak_bytes;
+    trained.most_bytes = high.take();
     for (const at::Tensor& weight : layers->weights) {
       if (step == 1) {
         for (int i = 0; i < 8; ++i) state.push_back(at::zeros_like(weight.detach()));
@@ -840,14 +840,14 @@ KeptBudget train_by_twos(const std::string& mode, int64_t told, int64_t* most_by
   ModeRun run(mode, make);
   *layers->x = at::randn({512, 32});
   for (int64_t step = 1; step <= 8; ++step) {
-    reset_cpu_allocator_peak();
+    HighMark high(cpu_allocation_source());
     run.begin(step);
     const at::Tensor first = run.forward();
     if (step <= 3) first.backward();
     run.forward().backward();
     if (step > 3) first.backward();
     run.mode().end_step();
-    if (most_bytes != nullptr) *most_bytes = cpu_allocator_totals().peak_bytes;
+    if (most_bytes != nullptr) *most_bytes = high.take();
     for (const at::Tensor& weight : layers->weights) weight.mutable_grad().zero_();
   }
   return report_of(run.mode()).budget.value_or(KeptBudget{});

@@ -61,9 +61,9 @@ TEST_P(LosslessModes, change_no_bit_of_loss_or_gradient_under_autocast) {
 TEST_P(LosslessModes, leave_no_byte_behind) {
   TrainedNet mode(GetParam());
   mode.steady_step();
-  const int64_t before = cpu_allocator_totals().live_bytes;
+  const int64_t before = cpu_allocation_source().live_bytes();
   mode.step();
-  EXPECT_EQ(cpu_allocator_totals().live_bytes, before);
+  EXPECT_EQ(cpu_allocation_source().live_bytes(), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Encoding, LosslessModes,

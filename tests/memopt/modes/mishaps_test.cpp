@@ -82,9 +82,9 @@ TEST(PlannedModeMishaps, a_step_that_throws_leaves_no_byte_and_the_next_is_right
   Training none("none");
   Training echo("mirror+echo");
   for (int i = 0; i < 4; ++i) expect_equal(none.step(), echo.step());
-  const int64_t before = cpu_allocator_totals().live_bytes;
+  const int64_t before = cpu_allocation_source().live_bytes();
   echo.step_that_fails();
-  EXPECT_EQ(cpu_allocator_totals().live_bytes, before);
+  EXPECT_EQ(cpu_allocation_source().live_bytes(), before);
   expect_equal(none.step(), echo.step());
 }
 

@@ -30,7 +30,7 @@ class PlannedModes : public testing::TestWithParam<const char*> {
     at::manual_seed(seed);
     net_.zero_grad();
     mode.begin_step(number);
-    const int64_t before = cpu_allocator_totals().live_bytes;
+    const int64_t before = cpu_allocation_source().live_bytes();
     at::Tensor loss;
     {
       const SavedTensorScope scope(mode);
@@ -41,7 +41,7 @@ class PlannedModes : public testing::TestWithParam<const char*> {
       loss = at::mse_loss(prediction.to(at::kFloat), target_);
     }
     StepOutcome outcome;
-    outcome.held_bytes = cpu_allocator_totals().live_bytes - before;
+    outcome.held_bytes = cpu_allocation_source().live_bytes() - before;
     loss.backward();
     mode.end_step();
     outcome.loss = loss.detach();
@@ -95,9 +95,9 @@ TEST_P(PlannedModes, leave_no_byte_behind) {
   const std::unique_ptr<Mode> mode = make_mode(GetParam());
   mode->attach(net_.view());
   for (int64_t number = 1; number <= 4; ++number) step(*mode, number, 1);
-  const int64_t before = cpu_allocator_totals().live_bytes;
+  const int64_t before = cpu_allocation_source().live_bytes();
   step(*mode, 5, 1);
-  EXPECT_EQ(cpu_allocator_totals().live_bytes, before);
+  EXPECT_EQ(cpu_allocation_source().live_bytes(), before);
 }
 
 TEST_P(PlannedModes, finish_a_step_that_departs_from_the_recorded_one) {

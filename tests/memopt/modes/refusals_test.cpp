@@ -136,9 +136,9 @@ TEST_P(FullHost, has_the_same_room_in_every_step) {
   TrainedNet mode(GetParam());
   const int64_t held = mode.steady_step().held_bytes;
   const HostMemoryReport before = host_of(mode.planned());
-  const int64_t live = cpu_allocator_totals().live_bytes;
+  const int64_t live = cpu_allocation_source().live_bytes();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(mode.step().held_bytes, held) << i;
-  EXPECT_EQ(cpu_allocator_totals().live_bytes, live) << "nothing is left behind";
+  EXPECT_EQ(cpu_allocation_source().live_bytes(), live) << "nothing is left behind";
   EXPECT_EQ(host_of(mode.planned()).refused_tensors, before.refused_tensors);
   EXPECT_EQ(mode.planned().report().counters.codec_fallbacks, 0);
 }

@@ -37,7 +37,7 @@ constexpr const char* kInjected = "thrown by the program";
 constexpr int kMostDetected = 8;
 
 int64_t live_bytes() {
-  return cpu_allocator_totals().live_bytes;
+  return cpu_allocation_source().live_bytes();
 }
 
 Elements elements_of(const at::Tensor& tensor) {
@@ -278,7 +278,7 @@ class Training {
     const bool logged = execution_.measures_saved && step == loop_.steps;
     std::optional<AllocationLog> log;
     traced.begin_bytes = live_bytes();
-    reset_cpu_allocator_peak();
+    HighMark high(cpu_allocation_source());
     if (logged) log.emplace(cpu_allocation_source(), states_);
     log_ = log ? &*log : nullptr;
     walk("begin");
@@ -300,7 +300,7 @@ class Training {
     }
     end_step();
     log_ = nullptr;
-    traced.peak_bytes = cpu_allocator_totals().peak_bytes;
+    traced.peak_bytes = high.take();
     if (log) trace.peak_saved_bytes = attribute(log->close()).peak_saved_bytes;
     try {
       mode_->check_step();

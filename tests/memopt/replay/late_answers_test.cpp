@@ -292,9 +292,9 @@ int64_t live_before_backward(int late) {
   LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->late = late;
-  const int64_t before = cpu_allocator_totals().live_bytes;
+  const int64_t before = cpu_allocation_source().live_bytes();
   const at::Tensor loss = layers.forward();
-  const int64_t live = cpu_allocator_totals().live_bytes - before;
+  const int64_t live = cpu_allocation_source().live_bytes() - before;
   static_cast<void>(layers.backward(loss));
   EXPECT_EQ(layers.device->waited, 0) << "the host is never stopped";
   return live;

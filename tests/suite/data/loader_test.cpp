@@ -267,16 +267,16 @@ TEST(Loader, holds_no_more_than_its_prefetched_batches) {
   const Batch batch = load(small_definition(), {.last_step = 1}).front();
   const auto batch_bytes =
       static_cast<int64_t>(batch.images.nbytes() + batch.noise.nbytes() + batch.timesteps.nbytes());
-  memopt::reset_cpu_allocator_peak();
-  const int64_t before = memopt::cpu_allocator_totals().live_bytes;
+  memopt::HighMark high(memopt::cpu_allocation_source());
+  const int64_t before = memopt::cpu_allocation_source().live_bytes();
   {
     Loader loader(std::make_shared<Counting>(), small_definition(),
                   {.threads = 3, .prefetch = 2, .last_step = 50});
     for (int step = 0; step < 50; ++step) static_cast<void>(loader.next());
   }
   // The consumer's batch besides the two that are ready or in the making.
-  EXPECT_LE(memopt::cpu_allocator_totals().peak_bytes - before, 3 * batch_bytes);
-  EXPECT_EQ(memopt::cpu_allocator_totals().live_bytes, before);
+  EXPECT_LE(high.take() - before, 3 * batch_bytes);
+  EXPECT_EQ(memopt::cpu_allocation_source().live_bytes(), before);
 }
 
 TEST(Loader, can_be_destroyed_at_any_time) {

@@ -139,10 +139,10 @@ TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_ne
   const TemporaryFolder folder;
   const RunOptions options = training_alone({"train.steps=2", "train.batch=4", "eval.samples=8"});
   const PlannedRun plan = plan_runs(options).front();
-  const int64_t before = memopt::cpu_allocator_totals().live_bytes;
-  memopt::reset_cpu_allocator_peak();
+  const int64_t before = memopt::cpu_allocation_source().live_bytes();
+  memopt::HighMark high(memopt::cpu_allocation_source());
   ASSERT_EQ(run_single(options, plan, folder.path() / "free"), ExitCode::kPass);
-  const int64_t needed = memopt::cpu_allocator_totals().peak_bytes - before;
+  const int64_t needed = high.take() - before;
 
   // The loader may be a batch (4 KiB of images and noise each) further ahead than before.
   memopt::install_tracking_allocator(before + needed + needed / 10);
