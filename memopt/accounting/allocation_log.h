@@ -17,6 +17,10 @@
 #include "memopt/accounting/allocation_source.h"
 #include "memopt/accounting/owner.h"
 
+namespace torch::autograd {
+struct SavedVariableHooks;
+}
+
 namespace noisemark::memopt {
 
 /// One call of an operator, as LibTorch's dispatcher reports it.
@@ -77,14 +81,6 @@ class [[nodiscard]] OperatorCall {
   uint32_t id_ = 0;
   uint32_t thread_parent_ = 0;
 };
-
-}  // namespace noisemark::memopt
-
-namespace torch::autograd {
-struct SavedVariableHooks;
-}
-
-namespace noisemark::memopt {
 
 /// One thing that happened while a log was open. All times in a log are indices: event i happens at
 /// instant i + 1, and instant 0 is the opening.

@@ -87,14 +87,6 @@ class KeepingHooks final : public torch::autograd::SavedVariableHooks {
 [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> or_keeping(
     std::unique_ptr<torch::autograd::SavedVariableHooks> hooks);
 
-}  // namespace noisemark::memopt
-
-namespace torch::autograd {
-struct SavedVariableHooks;
-}
-
-namespace noisemark::memopt {
-
 /// The receiver of saved tensors while a scope is open.
 class SavedTensorSink {
  public:

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <c10/util/Exception.h>
+
+#include <cmath>
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,20 +35,46 @@ class OperatorTimes {
     kHeld,  ///< repeats a pass that has been, for what is first used may make the host wait
   };
 
-  OperatorTimes(const ModelView& model, Queue queue);
-  OperatorTimes(std::unique_ptr<DeviceClock> clock, Queue queue);
+  OperatorTimes(const ModelView& model, Queue queue) : OperatorTimes(clock_for(model), queue) {}
+  OperatorTimes(std::unique_ptr<DeviceClock> clock, Queue queue)
+      : clock_(std::move(clock)), queue_(queue) {}
 
   /// No operator runs: the only place where a stretch may end, or it would be in a time.
-  void between_operators();
-  [[nodiscard]] DeviceClock::Mark mark();
+  void between_operators() {
+    if (queue_ != Queue::kHeld || marks_held_ < kMarksHeld) return;
+    clock_->hold(kLongestHold_s);
+    marks_held_ = 0;
+  }
+  [[nodiscard]] DeviceClock::Mark mark() {
+    ++marks_held_;
+    return clock_->mark();
+  }
   /// Notes the operator after those that were noted before.
   void note(DeviceClock::Mark begin, DeviceClock::Mark end) { spans_.emplace_back(begin, end); }
   /// The pass is over. Idempotent.
   void end() { clock_->release(); }
   /// Waits for the device, and gives every operator its time.
-  void read_into(std::vector<RecordedOperator>& operators);
+  void read_into(std::vector<RecordedOperator>& operators) {
+    TORCH_CHECK(operators.size() == spans_.size(), "operator times: ", spans_.size(), " of ",
+                operators.size(), " operators were measured");
+    end();
+    clock_->synchronize();
+    for (size_t op = 0; op < operators.size(); ++op) {
+      const double seconds = clock_->seconds_between(spans_[op].first, spans_[op].second);
+      operators[op].cost_ns = std::llround(seconds * 1e9);
+    }
+  }
 
  private:
+  static std::unique_ptr<DeviceClock> clock_for(const ModelView& model) {
+    if (model.parameters.empty()) return make_device_clock(c10::kCPU);
+    try {
+      return make_device_clock(model.parameters.front().second.device());
+    } catch (const c10::Error&) {
+      return make_device_clock(c10::kCPU);
+    }
+  }
+
   std::unique_ptr<DeviceClock> clock_;
   const Queue queue_;
   int marks_held_ = kMarksHeld;  ///< marks left in this stretch

@@ -12,6 +12,10 @@
 #include "memopt/record/operator_times.h"
 #include "memopt/record/step_graph.h"
 
+namespace torch::autograd {
+struct SavedVariableHooks;
+}
+
 namespace noisemark::memopt {
 
 /// Watches when the last tensor of a storage goes: the variables of a forward function hold tensors
@@ -31,14 +35,6 @@ class Lifetimes {
   std::vector<Followed> followed_;
   std::unordered_map<StorageId, int> tensors_of_;
 };
-
-}  // namespace noisemark::memopt
-
-namespace torch::autograd {
-struct SavedVariableHooks;
-}
-
-namespace noisemark::memopt {
 
 /// Records one forward pass and the saved tensors of its backward. While it is open, LibTorch
 /// reports every operator of the thread that opened it, so that thread runs the forward pass and
