@@ -46,7 +46,7 @@ class BudgetNotKept : public std::runtime_error {
 ///
 /// With an error the options that round are tried in the fourth pass, which keeps everything: its
 /// backward is run several times more, to measure what each way to round would do to the gradient
-/// (plan/error_model.h), and once under each plan that is chosen. A plan whose measured error is
+/// (plan/planner.h), and once under each plan that is chosen. A plan whose measured error is
 /// above the bound is not followed; a more careful one is chosen. Where the gradient of that pass
 /// is zero or not finite, the pass after it serves. Each backward of the pass is measured, and what
 /// none of them asked for is not rounded. Where backward gives another gradient each time, though
