@@ -1,15 +1,25 @@
-"""Builds the peers' own networks and training loss for a definition."""
+"""Builds the peers' own networks and training loss for a definition, and checkpoints their blocks."""
+
+from functools import partial
 
 import torch
 from denoising_diffusion_pytorch import GaussianDiffusion, Unet
+from denoising_diffusion_pytorch.denoising_diffusion_pytorch import (
+    Attention as LucidAttention,
+)
+from denoising_diffusion_pytorch.denoising_diffusion_pytorch import LinearAttention, ResnetBlock
 from diffusers import UNet2DModel
+from diffusers.models.attention_processor import Attention as HoAttention
+from diffusers.models.resnet import ResnetBlock2D
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from definition import Definition
 from endings import CannotRunHere
 
 _OBJECTIVES = {"eps": "pred_noise", "x0": "pred_x0", "v": "pred_v"}
 _HO_EPS = 1e-6
+_BLOCKS = (ResnetBlock, LinearAttention, LucidAttention, ResnetBlock2D, HoAttention)
 
 
 class HoUnet(nn.Module):
@@ -71,6 +81,18 @@ def build_network(definition: Definition) -> nn.Module:
     """The network with its initial weights, in training mode."""
     build = {"lucid-unet": _lucid_unet, "ho-unet": _ho_unet}[definition["model"]["name"]]
     return build(definition).train()
+
+
+def checkpoint_blocks(network: nn.Module) -> int:
+    """Puts torch.utils.checkpoint around every residual and attention block: each keeps its inputs only and runs again
+    in backward, with the random numbers of its first run. Returns the number of blocks. A copy of the network
+    would run the blocks of this one, so average and compile before."""
+    blocks = [module for module in network.modules() if isinstance(module, _BLOCKS)]
+    for block in blocks:
+        block.forward = partial(
+            checkpoint, block.forward, use_reentrant=False, preserve_rng_state=True
+        )
+    return len(blocks)
 
 
 def build_loss(

@@ -6,6 +6,7 @@ import os
 import platform
 import secrets
 import shlex
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -16,7 +17,6 @@ from statistics import median
 from typing import Any
 
 from definition import Definition
-from source_state import source_state
 from steady import Warmup, detect_warmup, median_interval
 
 _ZEROS = "0" * 64
@@ -133,6 +133,43 @@ def _section(name: str, missing_reason: str = _NOT_MADE, /, **known: Any) -> dic
     section = {key: missing_reason if key == "missing_reason" else _empty(field) for key, field in fields.items()}
     assert known.keys() <= fields.keys(), f"{name} has no such field: {known.keys() - fields.keys()}"
     return {**section, **known}
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """`commit` is empty outside a checkout; the rest is of a folder's changes against it."""
+
+    commit: str = ""
+    dirty: bool = False
+    diff_sha256: str = ""
+
+
+def _git(folder: Path, *words: str) -> bytes | None:
+    command = ["git", "-c", "safe.directory=*", "-C", str(folder), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _untracked(folder: Path) -> bytes:
+    names = _git(folder, "ls-files", "-z", "--others", "--exclude-standard", "--", ".") or b""
+    files = [name for name in names.split(b"\0") if name]
+    return b"".join(name + b"\0" + (folder / name.decode()).read_bytes() for name in files)
+
+
+def source_state(checkout: Path, part: str) -> SourceState:
+    """Returns the state of the repository whose top `checkout` is; changes count where they are below `part`."""
+    top = _git(checkout, "rev-parse", "--show-toplevel")
+    commit = _git(checkout, "rev-parse", "HEAD")
+    if top is None or commit is None or Path(top.decode().strip()) != checkout.resolve():
+        return SourceState()
+    folder = checkout / part
+    changes = (_git(folder, "diff", "--binary", "HEAD", "--", ".") or b"") + _untracked(folder)
+    if not changes:
+        return SourceState(commit.decode().strip())
+    return SourceState(commit.decode().strip(), True, hashlib.sha256(changes).hexdigest())
 
 
 def _provenance(run: PeerRun) -> dict[str, Any]:

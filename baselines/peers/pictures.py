@@ -1,7 +1,10 @@
 """Training images in memory, so that the peers are timed and not their file formats."""
 
 import hashlib
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +93,35 @@ def load_pictures(definition: Definition, folder: Path | None) -> Pictures:
     if folder is None:
         raise BadInput(f"{definition.name}: --data: missing (the folder with CIFAR-10's binary files)")
     return _read_cifar10(folder, definition["data"]["flip"])
+
+
+def _make(pictures: Pictures, size: int, generator: torch.Generator, pinned: bool) -> torch.Tensor:
+    batch = pictures.batch(size, generator)
+    return batch.pin_memory() if pinned else batch
+
+
+class Prefetch:
+    """The batches that `pictures` would draw next, in that order, made by a thread that keeps `ahead` of them
+    ready, as the peers' users have them from a DataLoader with workers. `pinned` memory is what a GPU copies from without the host's waiting. The thread ends with this object
+    or with the process, whichever is first."""
+
+    def __init__(self, pictures: Pictures, size: int, ahead: int, *, pinned: bool) -> None:
+        # A generator of its own, from where torch's stands. Torch's is not the thread's alone: checkpoints set it
+        # back in every backward.
+        generator = torch.Generator()
+        generator.set_state(torch.get_rng_state())
+        # Nothing in it may hold this object, or the thread would keep alive what it is to end with.
+        self._make = partial(_make, pictures, size, generator, pinned)
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._coming: deque[Future[torch.Tensor]] = deque()
+        for _ in range(ahead):
+            self._order()
+
+    def _order(self) -> None:
+        self._coming.append(self._thread.submit(self._make))
+
+    def next(self) -> torch.Tensor:
+        """The next batch, or what went wrong when it was made."""
+        batch = self._coming.popleft()
+        self._order()
+        return batch.result()

@@ -13,13 +13,11 @@ from torch.autograd.graph import save_on_cpu
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from checkpointing import checkpoint_blocks
 from definition import Definition
 from endings import BadInput, CannotRunHere
-from networks import build_loss, build_network
+from networks import build_loss, build_network, checkpoint_blocks
 from phase_clock import PhaseClock, marks_of
-from pictures import Pictures
-from prefetch import Prefetch
+from pictures import Pictures, Prefetch
 from variants import Variant
 
 _STEPS_AHEAD = 2  # Noisemark's loader has as many batches ready

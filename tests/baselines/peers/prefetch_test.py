@@ -16,8 +16,7 @@ from variants import parse_variant
 try:
     import torch
     import training
-    from pictures import Pictures, load_pictures
-    from prefetch import Prefetch
+    from pictures import Pictures, Prefetch, load_pictures
 except ImportError as error:
     peers_required.cannot_import(error)
 
@@ -27,8 +26,7 @@ PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(tiny.PEERS)!r})
 import torch
-from pictures import Pictures
-from prefetch import Prefetch
+from pictures import Pictures, Prefetch
 prefetch = Prefetch(Pictures(torch.zeros(8, 1, 4, 4, dtype=torch.uint8), True, "generated"), 4, 2, pinned=False)
 prefetch.next()
 """

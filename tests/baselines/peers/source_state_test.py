@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 import tiny  # noqa: F401  (finds the peers' modules)
-from source_state import SourceState, source_state
+from peer_result import SourceState, source_state
 
 
 def git(folder: Path, *words: str) -> str:
