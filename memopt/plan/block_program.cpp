@@ -466,7 +466,7 @@ std::vector<size_t> least_held(const Problem& problem) {
 /// within the limit or shows that there is none.
 Minimum minimize_error(const Problem& problem) {
   return minimize(problem.with_error_as_cost(),
-                  {std::numeric_limits<size_t>::max(), problem.error_limit});
+                  {std::numeric_limits<size_t>::max(), problem.error_limit}, {});
 }
 
 Solution solution_of(const std::vector<Block>& blocks, std::vector<size_t> chosen) {
