@@ -36,6 +36,9 @@ constexpr double kLeastCorrection = 1.25;
 /// more careful plan is chosen: what rounding adds was seen to differ by 1.6 between steps, and
 /// others than the measured one may have twice the error that is allowed.
 constexpr double kMostExpected = 1.25;
+/// A plan for a smaller gradient is not measured, and what rounding adds was seen to be up to 3.3
+/// times what was expected then.
+constexpr double kCare = 2;
 /// A gradient so many times as large as the measured one is of other values: nobody knows its
 /// error.
 constexpr double kMostGrowth = 16;
@@ -318,26 +321,29 @@ void BudgetMode::note_uncertain(std::string reason) {
   kept_.uncertain_reason = std::move(reason);
 }
 
-/// Chooses a plan that is as careful as the gradient is small; false where the budget has none. A
-/// budget that is exceeded anyway gets the smallest of these plans.
+/// Chooses a plan that is as careful as the gradient is small, or kCare times as careful if the
+/// budget has such a plan; false where it has neither. A budget that is exceeded anyway gets the
+/// smallest of these plans.
 bool BudgetMode::plans_for_gradient(double norm) {
   const PlanningScope timed(planning_s_, apart_s_);
   ErrorModel errors = errors_;
-  const double growth = gradient_norm_ / norm;
-  errors.scale(growth * growth);
+  errors.scale(std::pow(gradient_norm_ / norm, 2));
   const std::shared_ptr<const Planner> planner = planner_;
   const std::optional<BudgetAnswer> answer = answer_;
-  plan_within(errors);
-  if (!answer_ && needed_bytes_ == 0) {
-    planner_ = planner;
-    answer_ = answer;
-    return false;
+  for (const double care : {kCare, 1.0}) {
+    ErrorModel careful = errors;
+    careful.scale(care * care);
+    plan_within(std::move(careful));
+    if (!answer_ && needed_bytes_ == 0) continue;
+    gradient_norm_ = norm;
+    expected_error_ = point_in_force().error;
+    errors_ = std::move(errors);
+    plan_again();
+    return true;
   }
-  gradient_norm_ = norm;
-  expected_error_ = point_in_force().error;
-  errors_ = std::move(errors);
-  plan_again();
-  return true;
+  planner_ = planner;
+  answer_ = answer;
+  return false;
 }
 
 PlannedModeReport BudgetMode::report() const {
