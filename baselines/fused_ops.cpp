@@ -1,16 +1,23 @@
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "baselines/fused_attention.h"
+#include <cmath>
+#include <vector>
+
 #include "baselines/fused_norm.h"
+#include "baselines/kernels/attention.h"
 #include "baselines/ops.h"
 
 namespace noisemark::baselines {
 namespace {
 
 using kernels::Act;
+using kernels::kHeadChannels;
 using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
@@ -193,6 +200,43 @@ Two rms_norm_autograd(const at::Tensor& x, const at::Tensor& g, const MaybeTenso
   return {out[0], out[1]};
 }
 
+/// Returns whether its kernels take these: gradients off, both float32 on the CPU, qkv in NHWC
+/// memory and not empty, `head_channels` the one number that they are written for.
+bool fused_attention_takes(const at::Tensor& qkv, const at::Tensor& mem_kv, int64_t head_channels) {
+  return !at::GradMode::is_enabled() && head_channels == kHeadChannels && qkv.device().is_cpu() &&
+         qkv.scalar_type() == at::kFloat && mem_kv.scalar_type() == at::kFloat && qkv.numel() > 0 &&
+         qkv.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// Attention in one pass over each head, for a CPU, float32 and nothing to keep for backward. qkv
+/// [N, 3 * heads * d, H, W] and a learned mem_kv of `memory_tokens` -> [N, heads * d, H, W].
+at::Tensor fused_attention(const kernels::AttentionKernel& kernel, const at::Tensor& qkv,
+                           const at::Tensor& mem_kv, int64_t memory_tokens) {
+  const at::Tensor memory = mem_kv.contiguous();
+  const int64_t heads = memory.size(1);
+  const at::Tensor out = at::empty({qkv.size(0), heads * kHeadChannels, qkv.size(2), qkv.size(3)},
+                                   qkv.options(), at::MemoryFormat::ChannelsLast);
+  kernels::Attention job;
+  job.samples = qkv.size(0);
+  job.heads = heads;
+  job.tokens = qkv.size(2) * qkv.size(3);
+  job.memory_tokens = memory_tokens;
+  job.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(kHeadChannels)));
+  job.qkv = qkv.const_data_ptr<float>();
+  job.memory_k = memory.const_data_ptr<float>();
+  job.memory_v = job.memory_k + memory.numel() / 2;
+  job.out = out.mutable_data_ptr<float>();
+  at::parallel_for(0, job.tasks(), 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> scratch(static_cast<size_t>(kernel.scratch_floats(job)));
+    kernel.forward(job, begin, end, scratch.data());
+  });
+  return out;
+}
+
+const kernels::AttentionKernels& attention_kernels() {
+  return kernels::attention_kernels(memopt::current_cpu_level());
+}
+
 class FusedOps final : public Ops {
  public:
   at::Tensor group_norm_act(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
@@ -220,13 +264,17 @@ class FusedOps final : public Ops {
   }
 
   at::Tensor linear_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const override {
-    const bool takes = fused_attention_takes(qkv, mem_kv, mem_kv.size(2));
-    return takes ? fused_linear_attention(qkv, mem_kv) : Ops::linear_attention(qkv, mem_kv);
+    if (!fused_attention_takes(qkv, mem_kv, mem_kv.size(2))) {
+      return Ops::linear_attention(qkv, mem_kv);
+    }
+    return fused_attention(attention_kernels().linear, qkv, mem_kv, mem_kv.size(3));
   }
 
   at::Tensor softmax_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const override {
-    const bool takes = fused_attention_takes(qkv, mem_kv, mem_kv.size(3));
-    return takes ? fused_softmax_attention(qkv, mem_kv) : Ops::softmax_attention(qkv, mem_kv);
+    if (!fused_attention_takes(qkv, mem_kv, mem_kv.size(3))) {
+      return Ops::softmax_attention(qkv, mem_kv);
+    }
+    return fused_attention(attention_kernels().softmax, qkv, mem_kv, mem_kv.size(2));
   }
 
  private:

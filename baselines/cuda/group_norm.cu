@@ -5,12 +5,48 @@
 
 #include <algorithm>
 
-#include "baselines/cuda/group_norm_apply.cuh"
 #include "baselines/cuda/norm_device.cuh"
 
 namespace noisemark::baselines::kernels {
 namespace device {
 namespace {
+
+/// A channel's: x * scale + offset is normalised, with weight and bias. It rounds as is written
+/// here in every kernel, whatever the compiler would contract, so all have the same bits.
+struct Scaling {
+  float scale;
+  float offset;
+
+  __device__ __forceinline__ float operator()(float x) const { return __fmaf_rn(x, scale, offset); }
+};
+
+__device__ __forceinline__ Scaling scaling_of(float mean, float rstd, float weight, float bias) {
+  const float scale = __fmul_rn(rstd, weight);
+  return {scale, __fmaf_rn(-mean, scale, bias)};
+}
+
+/// The block takes one group of one sample of [samples, channels, pixels], which is one run of
+/// memory.
+template <typename T, int kVector>
+__device__ __forceinline__ void apply_planes(const GroupNorm<T>& job, int64_t statistic, float mean,
+                                             float rstd) {
+  const auto pixels = static_cast<uint32_t>(job.shape.pixels);
+  const int64_t width = job.shape.channels / job.groups;
+  const int64_t count = width * job.shape.pixels;
+  const int64_t first = statistic % job.groups * width;
+  const T* x = job.x + statistic * count;
+  T* y = job.y + statistic * count;
+#pragma unroll 2
+  for (int64_t i = threadIdx.x * kVector; i < count; i += kThreads * kVector) {
+    const int64_t c = first + static_cast<uint32_t>(i) / pixels;
+    const Scaling scaling = scaling_of(mean, rstd, job.weight[c], job.bias[c]);
+    Pack<T, kVector> pack = load_pack<kVector>(x + i);
+    for (int k = 0; k < kVector; ++k) {
+      store(pack.values[k], activate(job.act, scaling(load(pack.values[k]))));
+    }
+    store_pack<kVector>(y + i, pack);
+  }
+}
 
 __device__ float rstd_of(double variance, double eps) {
   return static_cast<float>(1.0 / sqrt((variance > 0 ? variance : 0) + eps));
@@ -393,6 +429,48 @@ __global__ void __launch_bounds__(kThreads) backward_pixels(GroupNorm<T> job) {
   });
 }
 
+// y from its statistics, in one sweep.
+
+/// Few enough that small batches fill a GPU, and enough that a thread's scaling serves several.
+constexpr int64_t kPixelsPerBlock = 64;
+
+template <typename T, int kVector>
+__global__ void __launch_bounds__(kThreads) planes_from_statistics(GroupNorm<T> job) {
+  const int64_t statistic = blockIdx.x;
+  apply_planes<T, kVector>(job, statistic, job.mean[statistic], job.rstd[statistic]);
+}
+
+/// [samples, pixels, channels]: a block has neighbouring pixels of one sample with all their
+/// channels, which are one run of memory.
+template <typename T, int kVector>
+__global__ void __launch_bounds__(kThreads)
+    pixels_from_statistics(GroupNorm<T> job, int64_t blocks_per_sample) {
+  const int64_t sample = blockIdx.x / blocks_per_sample;
+  const int64_t first = blockIdx.x % blocks_per_sample * kPixelsPerBlock;
+  const int64_t end = min(first + kPixelsPerBlock, job.shape.pixels);
+  const int64_t channels = job.shape.channels;
+  const auto width = static_cast<uint32_t>(channels / job.groups);
+  for_columns(channels / kVector, [&](const Grid& grid, int64_t column, bool active) {
+    if (!active) return;
+    Scaling scalings[kVector];
+    for (int k = 0; k < kVector; ++k) {
+      const auto c = static_cast<uint32_t>(column * kVector + k);
+      const int64_t statistic = sample * job.groups + c / width;
+      scalings[k] =
+          scaling_of(job.mean[statistic], job.rstd[statistic], job.weight[c], job.bias[c]);
+    }
+    const int64_t at = sample * job.shape.pixels * channels + column * kVector;
+#pragma unroll 4
+    for (int64_t p = first + grid.row; p < end; p += grid.rows) {
+      Pack<T, kVector> pack = load_pack<kVector>(job.x + at + p * channels);
+      for (int k = 0; k < kVector; ++k) {
+        store(pack.values[k], activate(job.act, scalings[k](load(pack.values[k]))));
+      }
+      store_pack<kVector>(job.y + at + p * channels, pack);
+    }
+  });
+}
+
 /// Returns whether every run of neighbours that the kernels read begins and ends with a pack.
 template <typename T>
 bool fills_packs(const GroupNorm<T>& job) {
@@ -441,6 +519,27 @@ void backward(const GroupNorm<T>& job) {
             {backward_planes<T, kWide<T>>, backward_planes<T, 1>});
 }
 
+template <typename T, int kVector>
+void launch_from_statistics(const GroupNorm<T>& job) {
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  if (job.shape.channels_last) {
+    const int64_t per_sample = (job.shape.pixels + kPixelsPerBlock - 1) / kPixelsPerBlock;
+    const auto blocks = static_cast<unsigned>(job.shape.samples * per_sample);
+    pixels_from_statistics<T, kVector><<<blocks, kThreads, 0, stream>>>(job, per_sample);
+  } else {
+    const auto blocks = static_cast<unsigned>(job.shape.samples * job.groups);
+    planes_from_statistics<T, kVector><<<blocks, kThreads, 0, stream>>>(job);
+  }
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <typename T>
+void from_statistics(const GroupNorm<T>& job) {
+  const int64_t run = job.shape.channels_last ? job.shape.channels : job.shape.pixels;
+  const bool wide = run % kWide<T> == 0 && starts_a_pack(job.x) && starts_a_pack(job.y);
+  wide ? launch_from_statistics<T, kWide<T>>(job) : launch_from_statistics<T, 1>(job);
+}
+
 }  // namespace
 }  // namespace device
 
@@ -451,6 +550,12 @@ void forward(const GroupNorm<float>& job) {
 }
 void forward(const GroupNorm<BFloat16>& job) {
   device::forward(job);
+}
+void from_statistics(const GroupNorm<float>& job) {
+  device::from_statistics(job);
+}
+void from_statistics(const GroupNorm<BFloat16>& job) {
+  device::from_statistics(job);
 }
 void backward(const GroupNorm<float>& job) {
   device::backward(job);
