@@ -82,6 +82,25 @@ void merge(Execution& into, const Execution& part) {
   if (!part.precision.empty()) into.precision = part.precision;
 }
 
+/// Makes the C library keep what is freed, for the rest of the process: no allocation is mapped on
+/// its own, the heap is never trimmed, grows in large pieces, and is one for all threads. A
+/// training step frees and allocates the same blocks again and again; by default each large one is
+/// unmapped and mapped anew, and the kernel zeroes its pages every time. What tensors ask for, and
+/// therefore the memory by owner, does not change; the resident set may be larger (fragmentation of
+/// the heap). Does nothing where the C library is not glibc.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kNever = std::numeric_limits<int>::max();
+  constexpr int kGrowBy = 64 << 20;
+  // M_MMAP_MAX rather than M_MMAP_THRESHOLD: glibc refuses thresholds above 32 MiB.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_TOP_PAD, kGrowBy);
+  // Other arenas than the main one cannot hold blocks above 64 MiB.
+  mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
 }  // namespace
 
 const std::vector<BaselineEntry>& baselines() {
@@ -122,27 +141,5 @@ Execution parse_baseline(std::string_view spelling) {
 void apply_process_settings(const Execution& execution) {
   if (execution.pooled_memory) keep_freed_memory();
 }
-
-#ifdef __GLIBC__
-
-bool keep_freed_memory() {
-  constexpr int kNever = std::numeric_limits<int>::max();
-  constexpr int kGrowBy = 64 << 20;
-  // M_MMAP_MAX rather than M_MMAP_THRESHOLD: glibc refuses thresholds above 32 MiB.
-  // Other arenas than the main one cannot hold blocks above 64 MiB.
-  const bool unmapped = mallopt(M_MMAP_MAX, 0) == 1;
-  const bool untrimmed = mallopt(M_TRIM_THRESHOLD, kNever) == 1;
-  const bool padded = mallopt(M_TOP_PAD, kGrowBy) == 1;
-  const bool single = mallopt(M_ARENA_MAX, 1) == 1;
-  return unmapped && untrimmed && padded && single;
-}
-
-#else
-
-bool keep_freed_memory() {
-  return false;
-}
-
-#endif
 
 }  // namespace noisemark::baselines

@@ -200,8 +200,8 @@ Two rms_norm_autograd(const at::Tensor& x, const at::Tensor& g, const MaybeTenso
   return {out[0], out[1]};
 }
 
-/// Returns whether its kernels take these: gradients off, both float32 on the CPU, qkv in NHWC
-/// memory and not empty, `head_channels` the one number that they are written for.
+/// Returns whether fused_attention() takes these: gradients off, both float32 on the CPU, qkv in
+/// NHWC memory and not empty, `head_channels` the one number that they are written for.
 bool fused_attention_takes(const at::Tensor& qkv, const at::Tensor& mem_kv, int64_t head_channels) {
   return !at::GradMode::is_enabled() && head_channels == kHeadChannels && qkv.device().is_cpu() &&
          qkv.scalar_type() == at::kFloat && mem_kv.scalar_type() == at::kFloat && qkv.numel() > 0 &&
