@@ -44,15 +44,6 @@ struct GroupNormFunctions {
 struct GroupNormKernels {
   GroupNormFunctions<float> float32;
   GroupNormFunctions<BFloat16> bfloat16;
-
-  template <typename T>
-  [[nodiscard]] constexpr const GroupNormFunctions<T>& of() const {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      return float32;
-    } else {
-      return bfloat16;
-    }
-  }
 };
 
 /// `level` at most current_cpu_level().

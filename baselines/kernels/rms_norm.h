@@ -43,15 +43,6 @@ struct RmsNormFunctions {
 struct RmsNormKernels {
   RmsNormFunctions<float> float32;
   RmsNormFunctions<BFloat16> bfloat16;
-
-  template <typename T>
-  [[nodiscard]] constexpr const RmsNormFunctions<T>& of() const {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      return float32;
-    } else {
-      return bfloat16;
-    }
-  }
 };
 
 /// `level` at most current_cpu_level().
