@@ -67,15 +67,16 @@ const std::array kCommands{
             "rounded, and E bounds the "
             "gradient's relative error (0.01 where only ,error is written).",
             plan_memory},
-    Command{"fit", command::kFit, "ID", 1, 1,
-            "find the largest batch that trains within a given memory, by mode",
-            "The command trains a few steps of growing batches and measures their peak_bytes; it "
-            "extrapolates nothing. What a driver and its libraries hold comes on top. A mode first "
-            "watches passes that need the memory of none, and `run` also trains with none, for the "
-            "memory pass and for the certificate, which holds three trainings at once: for a batch "
-            "that fits so closely give `run` --no-memory and --no-certificate. The table is "
-            "Markdown.",
-            fit_batches},
+    Command{
+        "fit", command::kFit, "ID", 1, 1,
+        "find the largest batch that trains within a given memory, by mode",
+        "The command trains a few steps of growing batches and measures their peak_bytes; it "
+        "extrapolates nothing. What a driver and its libraries hold comes on top. A mode first "
+        "watches passes that need the memory of `none`, and `run` also trains with `none`, for the "
+        "memory pass and for the certificate, which holds three trainings at once: for a batch "
+        "that fits so closely give `run` --no-memory and --no-certificate. The table is "
+        "Markdown.",
+        fit_batches},
     Command{
         "predict", command::kPredict, "ID", 1, 1,
         "predict time and memory of other batch sizes from three that are trained",
@@ -136,7 +137,8 @@ const std::array kCommands{
         "quality", command::kQuality, "DIR...", 1, -1,
         "judge over seeds whether a mode costs quality",
         "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every mode "
-        "is judged beside none of the same seeds, by two one-sided t tests (TOST). They are paired "
+        "is judged beside mode `none` with the same seeds, by two one-sided t tests (TOST). They "
+        "are paired "
         "where the measured correlation asks for it, else Welch's, and Holm's method corrects for "
         "the number of modes and measures. PASS is proven to lie within the margin. FAIL is proven "
         "to be worse by more. INCONCLUSIVE is neither; the text then says which difference these "
@@ -146,7 +148,7 @@ const std::array kCommands{
         "forgotten, and the output says so. Where ranges are judged too, gates have half of these "
         "5 % and ranges the other half. The margin is the definition's, else the metric's "
         "(reports/result/metrics.md); distances need at least 5 seeds. Other work, or another "
-        "machine, is not comparable. A lossless mode must also have the bits of none, and the "
+        "machine, is not comparable. A lossless mode must also have the bits of `none`, and the "
         "gradient error of a lossy one must keep its bound, where that was measured. The output of "
         "`noisemark fid RUN/samples/pictures REFERENCE --json` becomes a metric of a run when it "
         "is kept as RUN/distances/NAME.json.",
@@ -165,7 +167,7 @@ const std::array kCommands{
         "calibrate", command::kCalibrate, "[ID]", 0, 1,
         "measure how much this machine moves a comparison, and the rate of false alarms",
         "The command compares this program with itself, as `ab` does, unit by unit. 95 % of the "
-        "units stay within the noise floor. A gate takes twice the floor as its margin where "
+        "units stay within the noise floor. A comparison takes twice the floor as its margin where "
         "that is more than its own. The exit code is 5 when the rate of false alarms may be "
         "above 10 %, or the floor above 5 %: then nothing may be gated with it.",
         calibrate},
@@ -246,7 +248,8 @@ constexpr ExitRow kExitRows[] = {
      "not comparable: other work or machine, a GPU that slowed itself down, or a missing result"},
     {ExitCode::kInconclusive, "inconclusive"},
     {ExitCode::kBaselineNeeded,
-     "calibration or baseline needed: there is none, or it has more noise than a gate can bear"},
+     "calibration or baseline needed: there is none, there are no runs to compare with, or the "
+     "noise is too large to judge by"},
     {ExitCode::kInternal, "internal error"},
     {ExitCode::kOutOfMemory, "out of memory"},
     {ExitCode::kCannotWrite, "cannot write (full disk), or a file's reading fails"},
