@@ -502,7 +502,7 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
     return static_cast<double>(passes_together()) * probe.error_of(plan);
   };
   // Two in turn tell whether each differs, also where every second does.
-  const double repeated = probe.error_of(/*plan=*/nullptr);
+  const double repeated = probe.error_when_repeated();
   const double most_repeated = most_without_rounding(*options_->graph(), device());
   if (repeated > most_repeated) {
     throw BackwardNotRepeatable(not_repeatable_words(budget_, repeated));

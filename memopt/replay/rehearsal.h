@@ -86,6 +86,10 @@ class GradientProbe {
   /// finite. It is null where nothing is rounded, so only what differs each time is an error. Where
   /// the probe is not usable, `plan` is null. Throws BackwardNotRepeatable where backward throws.
   [[nodiscard]] double error_of(const std::shared_ptr<const TreatmentPlan>& plan);
+  /// Returns the error of another exact pass, as error_of() of no plan does. On a CPU, which adds
+  /// in a fixed order, it is the largest of all parameters, each beside its own gradient: a hook
+  /// may change one that is small now and large later.
+  [[nodiscard]] double error_when_repeated();
   /// The tensors that codecs of the last plan did not take: they were exact.
   [[nodiscard]] const std::vector<Refusal>& refused() const { return refused_; }
   /// Backward passes so far.
@@ -94,6 +98,7 @@ class GradientProbe {
  private:
   [[nodiscard]] std::vector<at::Tensor> run();
   [[nodiscard]] std::vector<at::Tensor> run_again();
+  [[nodiscard]] std::vector<double> squared_differences();
 
   Rehearsal& rehearsal_;
   const BackwardAgain& again_;
