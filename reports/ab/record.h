@@ -37,15 +37,7 @@ struct PaceReady : AbBuild {
 };
 
 /// Its answer to a turn: the samples of these steps.
-struct PaceTurn {
-  std::vector<double> step_s;
-  std::vector<double> data_wait_s;
-  std::vector<double> forward_s;
-  std::vector<double> backward_s;
-  std::vector<double> optimizer_s;
-  std::vector<double> ema_s;
-  std::vector<double> loss;
-};
+struct PaceTurn : Samples {};
 
 /// A block is ABBA or BAAB.
 inline constexpr int64_t kTurnsOfBlock = 4;

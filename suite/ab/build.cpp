@@ -38,15 +38,28 @@ constexpr int kNoSuchProgram = 127;
 constexpr const char* kClone =
     "a clone of Noisemark as the working folder, or programs: --a and --b";
 
-/// Runs a program to its end, found as a shell finds it, without input. Appends both of its streams
-/// to `log`. Returns its exit code, 128 + signal when one ended it. Throws std::system_error when
-/// it cannot be started.
-int run_started(const std::vector<std::string>& command, const fs::path& log) {
-  const pid_t pid = start_child({command.front(), command, own_variables(), log});
+/// Waits for the end of a child. Returns its status as waitpid() tells it.
+int wait_for(pid_t pid) {
   int status = 0;
   while (waitpid(pid, &status, 0) == -1 && errno == EINTR) {
   }
+  return status;
+}
+
+/// Returns the exit code of a status, as a shell tells it: 128 + signal when one ended the program.
+int exit_code_of(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string ended_words(int status) {
+  return WIFEXITED(status) ? fmt::format("ended with exit code {}", WEXITSTATUS(status))
+                           : fmt::format("ended by signal {}", WTERMSIG(status));
+}
+
+/// Runs a program to its end, found as a shell finds it, without input. Appends both of its streams
+/// to `log`. Returns what wait_for() returns. Throws std::system_error when it cannot be started.
+int run_started(const std::vector<std::string>& command, const fs::path& log) {
+  return wait_for(start_child({command.front(), command, own_variables(), log}));
 }
 
 /// Returns the error of a program that cannot be started. Its name is to blame, or else the
@@ -62,10 +75,11 @@ Error not_started(const std::string& program, const std::error_code& cause) {
   return bad_input(program, "", "cannot be started: " + cause.message(), "a program");
 }
 
-/// The same; kNoSuchProgram when there is none of its name.
+/// Runs a program as run_started() does. Returns its exit code, kNoSuchProgram when there is none
+/// of its name.
 int run_program(const std::vector<std::string>& command, const fs::path& log) {
   try {
-    return run_started(command, log);
+    return exit_code_of(run_started(command, log));
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::no_such_file_or_directory) return kNoSuchProgram;
     throw not_started(command.front(), error.code());
@@ -156,14 +170,11 @@ std::vector<std::string> command_of(const std::string& binary,
   return command;
 }
 
-std::string last_line(const fs::path& log) {
-  return last_line_of(reports::read_file(log));
-}
-
-/// A code of Noisemark's that says why it could not go on; anything else is no answer at all.
+/// The exit code of a program that did not pass, where it is one of Noisemark's that tells why;
+/// anything else is no answer at all.
 ExitCode code_of(int status) {
-  for (const ExitCode code : {ExitCode::kBadInput, ExitCode::kOutOfMemory, ExitCode::kCannotWrite,
-                              ExitCode::kCannotRunHere}) {
+  for (const ExitCode code : {ExitCode::kFailed, ExitCode::kBadInput, ExitCode::kOutOfMemory,
+                              ExitCode::kCannotWrite, ExitCode::kCannotRunHere}) {
     if (status == static_cast<int>(code)) return code;
   }
   return ExitCode::kInternal;
@@ -264,9 +275,7 @@ void require_noisemark(const std::string& name, const std::string& binary) {
   const std::string said = in_one_line(reports::read_file(log));
   if (status == 0 && said.starts_with("noisemark ")) return;
   refuse(fmt::format(
-      "--version {}{}{}",
-      status > 128 ? fmt::format("ended by signal {}", status - 128)
-                   : fmt::format("ended with exit code {}", status),
+      "--version {}{}{}", ended_words(status),
       said.empty() ? " without a word" : " and says: ", shown(reports::one_line(said))));
 }
 
@@ -283,7 +292,7 @@ std::optional<reports::Result> short_run(const std::string& name, const std::str
   }
   if (status == static_cast<int>(ExitCode::kInterrupted)) return std::nullopt;
   throw Error(code_of(status), fmt::format("{}: its short run ended with exit code {}: {}", name,
-                                           status, last_line(log)));
+                                           status, last_line_of(reports::read_file(log))));
 }
 
 namespace {
@@ -291,7 +300,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// The child's ends and ours. A socket for its input, because writing to one whose other end is
+/// The child's ends and ours. Its input is a socket, because writing to one whose other end is
 /// gone need not raise a signal.
 struct Channels {
   std::array<int, 2> input = {-1, -1};   // child's, ours
@@ -307,7 +316,7 @@ Channels open_channels() {
   return channels;
 }
 
-/// Its number, or the negative error.
+/// Starts the child. Returns its process number, or the error with a minus sign.
 pid_t spawn(std::vector<std::string>& command, const Channels& channels) {
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());
@@ -325,21 +334,6 @@ pid_t spawn(std::vector<std::string>& command, const Channels& channels) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   return error == 0 ? pid : -error;
-}
-
-/// The same of a process's end, where a failed gate is an answer too.
-ExitCode code_of_end(int status) {
-  if (!WIFEXITED(status)) return ExitCode::kInternal;
-  for (const ExitCode code : {ExitCode::kFailed, ExitCode::kBadInput, ExitCode::kOutOfMemory,
-                              ExitCode::kCannotWrite, ExitCode::kCannotRunHere}) {
-    if (WEXITSTATUS(status) == static_cast<int>(code)) return code;
-  }
-  return ExitCode::kInternal;
-}
-
-std::string ended_words(int status) {
-  return WIFEXITED(status) ? fmt::format("ended with exit code {}", WEXITSTATUS(status))
-                           : fmt::format("ended by signal {}", WTERMSIG(status));
 }
 
 }  // namespace
@@ -374,11 +368,7 @@ PaceProcess::~PaceProcess() {
 }
 
 int PaceProcess::reap() {
-  int status = 0;
-  const pid_t pid = std::exchange(pid_, 0);
-  while (waitpid(pid, &status, 0) == -1 && errno == EINTR) {
-  }
-  return status;
+  return wait_for(std::exchange(pid_, 0));
 }
 
 void PaceProcess::fail(const std::string& words) {
@@ -389,7 +379,7 @@ void PaceProcess::fail(const std::string& words) {
 
 void PaceProcess::fail_ended() {
   const int status = reap();
-  throw Error(code_of_end(status), name_ + ": " + ended_words(status));
+  throw Error(code_of(exit_code_of(status)), name_ + ": " + ended_words(status));
 }
 
 void PaceProcess::send(const std::string& line) const {
@@ -474,8 +464,8 @@ void PaceProcess::quit() {
     usleep(1000);
   }
   const int status = reap();
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw Error(code_of_end(status), name_ + ": " + ended_words(status));
+  if (status != 0) {
+    throw Error(code_of(exit_code_of(status)), name_ + ": " + ended_words(status));
   }
 }
 

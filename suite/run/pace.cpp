@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/ab/ab_fields.h"
@@ -48,14 +49,9 @@ reports::PaceTurn take_turn(Trainer& trainer, int64_t steps, at::Device device,
     if (!std::isfinite(record.loss)) throw NonFinite(record.step, "loss");
     losses.push_back(record.loss);
   }
-  const reports::Samples& samples = timer.samples();
-  return {samples.step_s,
-          samples.data_wait_s,
-          samples.forward_s,
-          samples.backward_s,
-          samples.optimizer_s,
-          samples.ema_s,
-          losses};
+  reports::PaceTurn turn{timer.samples()};
+  turn.loss = std::move(losses);
+  return turn;
 }
 
 int64_t parameters_of(const Trainer& trainer) {
