@@ -102,13 +102,13 @@ struct Fields<PaceTurn> {
   using T = PaceTurn;
   static constexpr About kAbout{"PaceTurn", ""};
   static constexpr std::tuple kAll{
-      field("step_s", &T::step_s, "whole steps"),
-      field("data_wait_s", &T::data_wait_s, "waits for the batch").left_out_if_empty(),
-      field("forward_s", &T::forward_s, "forward passes").left_out_if_empty(),
-      field("backward_s", &T::backward_s, "backward passes").left_out_if_empty(),
-      field("optimizer_s", &T::optimizer_s, "optimizer updates").left_out_if_empty(),
-      field("ema_s", &T::ema_s, "updates of the averaged weights").left_out_if_empty(),
-      field("loss", &T::loss, "training losses, each the mean over micro-batches")};
+      field<T>("step_s", &T::step_s, "whole steps"),
+      field<T>("data_wait_s", &T::data_wait_s, "waits for the batch").left_out_if_empty(),
+      field<T>("forward_s", &T::forward_s, "forward passes").left_out_if_empty(),
+      field<T>("backward_s", &T::backward_s, "backward passes").left_out_if_empty(),
+      field<T>("optimizer_s", &T::optimizer_s, "optimizer updates").left_out_if_empty(),
+      field<T>("ema_s", &T::ema_s, "updates of the averaged weights").left_out_if_empty(),
+      field<T>("loss", &T::loss, "training losses, each the mean over micro-batches")};
 };
 
 template <>

@@ -156,7 +156,7 @@ std::string cache_key(const ExtractorInfo& info, const std::string& pictures_sha
                                         batch, at::get_num_threads()));
 }
 
-at::Tensor extract_range(FeatureExtractor& extractor, const PictureSet& pictures, int64_t begin,
+at::Tensor extract_range(FeatureExtractor& extractor, const ImageSet& pictures, int64_t begin,
                          int64_t end, int64_t batch) {
   std::vector<at::Tensor> parts;
   for (int64_t from = begin; from < end; from += batch) {
@@ -209,8 +209,8 @@ FeatureSet FeatureSetReader::read(const std::string& given, bool keep_features) 
   keep_features_ = keep_features || options_.keep_features;
   std::error_code error;
   if (fs::is_directory(given, error)) {
-    const auto pictures = open_picture_folder(given);
-    FeatureSet set = from_pictures(given, *pictures);
+    const auto pictures = open_image_set(given);
+    FeatureSet set = from_images(given, *pictures);
     set.contents_sha256 = pictures->checksum();
     return set;
   }
@@ -260,7 +260,7 @@ FeatureSet FeatureSetReader::read_file(const std::string& path) {
 
 FeatureSet FeatureSetReader::from_array(const std::string& given, const at::Tensor& array) {
   if (array.scalar_type() == at::kByte) {
-    return from_pictures(given, *open_picture_array(array, given));
+    return from_images(given, *open_image_array(array, given));
   }
   if (!array.is_floating_point() || array.dim() < 2 || array.numel() == 0) {
     throw bad_input(given, "array",
@@ -298,11 +298,10 @@ FeatureSet FeatureSetReader::from_dataset(const std::string& given, const std::s
     return set;
   }
   const Split split = part == "train" ? Split::kTrain : Split::kTest;
-  return from_pictures(given,
-                       *open_dataset_pictures(dataset, split, definition_sha256(definition)));
+  return from_images(given, *open_dataset_images(dataset, split, definition_sha256(definition)));
 }
 
-FeatureSet FeatureSetReader::from_pictures(const std::string& given, const PictureSet& pictures) {
+FeatureSet FeatureSetReader::from_images(const std::string& given, const ImageSet& pictures) {
   FeatureSet set;
   set.name = given;
   set.channels = pictures.channels();

@@ -16,7 +16,7 @@
 #include "suite/io/numpy.h"
 #include "suite/quality/distance/frechet.h"
 #include "suite/quality/features.h"
-#include "suite/quality/picture_set.h"
+#include "suite/quality/image_set.h"
 
 namespace noisemark::suite {
 
@@ -127,7 +127,7 @@ class FeatureSetReader {
   [[nodiscard]] FeatureSet from_array(const std::string& given, const at::Tensor& array);
   [[nodiscard]] FeatureSet from_dataset(const std::string& given, const std::string& id,
                                         const std::string& part);
-  [[nodiscard]] FeatureSet from_pictures(const std::string& given, const PictureSet& pictures);
+  [[nodiscard]] FeatureSet from_images(const std::string& given, const ImageSet& pictures);
   [[nodiscard]] FeatureExtractor& extractor();
 
   FeatureSetOptions options_;

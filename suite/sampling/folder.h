@@ -71,7 +71,7 @@ struct SamplingOrigin {
 
 /// Reads the origin of the pictures/ or samples.npy of a sampling's folder; nothing where there is
 /// no sampling.json beside it, and where that is of fewer samples than `count`. `sha256` is that of
-/// all the images in pictures/ (PictureSet::checksum()); samples.npy is read for its own. Throws
+/// all the images in pictures/ (ImageSet::checksum()); samples.npy is read for its own. Throws
 /// Error (exit code 2) where it cannot be understood, and where what is there now are not the
 /// samples that it speaks of.
 [[nodiscard]] std::optional<SamplingOrigin> sampling_origin(const std::filesystem::path& samples,

@@ -17,8 +17,8 @@
 #include "suite/data/generated.h"
 #include "suite/io/numpy.h"
 #include "suite/io/safetensors.h"
+#include "suite/quality/image_set.h"
 #include "suite/quality/inception/weights.h"
-#include "suite/quality/picture_set.h"
 #include "tests/suite/process.h"
 #include "tests/suite/quality/inception/random_weights.h"
 #include "tests/suite/real_pictures.h"
@@ -60,7 +60,7 @@ at::Tensor generated_pictures(int64_t begin) {
 at::Tensor photographs(int64_t begin) {
   const Definition definition = load_definition("ho-cifar10", "cpu");
   const auto dataset = open_dataset(definition, test::real_pictures());
-  return open_dataset_pictures(dataset, Split::kTest, "controls")->read(begin, begin + kPictures);
+  return open_dataset_images(dataset, Split::kTest, "controls")->read(begin, begin + kPictures);
 }
 
 /// Shrinks to half of the size, each pixel the average of four.

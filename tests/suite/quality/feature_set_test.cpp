@@ -200,7 +200,7 @@ TEST(FeatureSet, of_a_folder_is_that_of_its_pictures) {
   const FeatureSet set = read(folder.path());
   EXPECT_EQ(set.samples, 3);
   EXPECT_EQ(set.dimension, 60);
-  EXPECT_EQ(set.contents_sha256, open_picture_folder(folder.path())->checksum());
+  EXPECT_EQ(set.contents_sha256, open_image_set(folder.path())->checksum());
 }
 
 TEST(FeatureSet, of_a_limit_takes_the_first) {

@@ -11,9 +11,9 @@
 namespace noisemark::suite {
 
 /// Images of one size, by index, as 8-bit RGB. Immutable.
-class PictureSet {
+class ImageSet {
  public:
-  virtual ~PictureSet() = default;
+  virtual ~ImageSet() = default;
 
   [[nodiscard]] virtual int64_t size() const = 0;
   /// 1 where every image is gray, else 3.
@@ -30,17 +30,18 @@ class PictureSet {
 /// Every PNG and JPEG file below `folder`, as they are, in the order of their relative paths
 /// (picture_files.h says which files count). Throws Error, exit code 2, for no folder and no
 /// images, and naming the file for a damaged one and one of another size than the first.
-[[nodiscard]] std::unique_ptr<PictureSet> open_picture_folder(const std::string& folder);
+[[nodiscard]] std::unique_ptr<ImageSet> open_image_set(const std::string& folder);
 
 /// images uint8 [N, C, H, W] or [N, H, W, C] with C 1 or 3. Throws Error, exit code 2, beginning
 /// with `where`, for another shape and for none.
-[[nodiscard]] std::unique_ptr<PictureSet> open_picture_array(const at::Tensor& images,
-                                                             const std::string& where);
+[[nodiscard]] std::unique_ptr<ImageSet> open_image_array(const at::Tensor& images,
+                                                         const std::string& where);
 
 /// A split of a dataset, its values in [-1, 1] rounded to the nearest of 256 levels (those that
 /// were 8-bit pixels come back exactly). `identity` names what generates it; the checksum is made
 /// of it and of the dataset's files.
-[[nodiscard]] std::unique_ptr<PictureSet> open_dataset_pictures(
-    std::shared_ptr<const Dataset> dataset, Split split, const std::string& identity);
+[[nodiscard]] std::unique_ptr<ImageSet> open_dataset_images(std::shared_ptr<const Dataset> dataset,
+                                                            Split split,
+                                                            const std::string& identity);
 
 }  // namespace noisemark::suite

@@ -1,4 +1,4 @@
-#include "suite/quality/picture_set.h"
+#include "suite/quality/image_set.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -19,13 +19,13 @@ std::vector<uint8_t> shade(uint8_t value, int64_t width = 4, int64_t height = 3)
                             std::vector<uint8_t>(static_cast<size_t>(3 * width * height), value)});
 }
 
-TEST(PictureSet, of_a_folder_holds_every_picture_in_path_order) {
+TEST(ImageSet, of_a_folder_holds_every_picture_in_path_order) {
   const TemporaryFolder folder;
   const Picture picture = test_picture(4, 3, 3);
   folder.write("train/b.png", encode_png(picture));
   folder.write("test/a.png", shade(7));
   folder.write("notes.txt", {1, 2, 3});
-  const auto set = open_picture_folder(folder.path());
+  const auto set = open_image_set(folder.path());
   ASSERT_EQ(set->size(), 2);
   EXPECT_NE(set->note().find("notes.txt"), std::string::npos);
   const at::Tensor images = set->read(0, 2);
@@ -39,21 +39,21 @@ TEST(PictureSet, of_a_folder_holds_every_picture_in_path_order) {
   }
 }
 
-TEST(PictureSet, of_a_folder_knows_when_a_picture_changed) {
+TEST(ImageSet, of_a_folder_knows_when_a_picture_changed) {
   const TemporaryFolder folder;
   folder.write("a.png", shade(1));
   folder.write("b.png", shade(2));
-  const std::string before = open_picture_folder(folder.path())->checksum();
-  EXPECT_EQ(open_picture_folder(folder.path())->checksum(), before);
+  const std::string before = open_image_set(folder.path())->checksum();
+  EXPECT_EQ(open_image_set(folder.path())->checksum(), before);
   folder.write("b.png", shade(3));
-  EXPECT_NE(open_picture_folder(folder.path())->checksum(), before);
+  EXPECT_NE(open_image_set(folder.path())->checksum(), before);
 }
 
-TEST(PictureSet, names_what_is_wrong_with_a_folder) {
+TEST(ImageSet, names_what_is_wrong_with_a_folder) {
   const TemporaryFolder folder;
   const auto refusal = [&] {
     const auto [code, message] = outcome([&] {
-      const auto set = open_picture_folder(folder.path());
+      const auto set = open_image_set(folder.path());
       (void)set->read(0, set->size());
     });
     EXPECT_EQ(code, ExitCode::kBadInput);
@@ -69,7 +69,7 @@ TEST(PictureSet, names_what_is_wrong_with_a_folder) {
   folder.write("b.png", cut);
   EXPECT_NE(refusal().find("b.png: "), std::string::npos) << refusal();
   EXPECT_NE(refusal().find("1 file is good, 1 not"), std::string::npos) << refusal();
-  const auto [code, message] = outcome([&] { (void)open_picture_folder(folder.path() / "none"); });
+  const auto [code, message] = outcome([&] { (void)open_image_set(folder.path() / "none"); });
   EXPECT_EQ(code, ExitCode::kBadInput);
   EXPECT_NE(message.find("no such folder"), std::string::npos);
   folder.write("sampling.json", {'{', '}'});
@@ -78,34 +78,34 @@ TEST(PictureSet, names_what_is_wrong_with_a_folder) {
                            (folder.path() / "pictures").string() + ")");
 }
 
-TEST(PictureSet, of_an_array_takes_either_order_of_axes_and_gray) {
+TEST(ImageSet, of_an_array_takes_either_order_of_axes_and_gray) {
   const at::Tensor planes = at::arange(2 * 3 * 5 * 4).to(at::kByte).view({2, 3, 5, 4});
-  const auto set = open_picture_array(planes, "a.npy");
+  const auto set = open_image_array(planes, "a.npy");
   EXPECT_EQ(set->size(), 2);
   EXPECT_TRUE(set->read(0, 2).equal(planes));
-  const auto interleaved = open_picture_array(planes.permute({0, 2, 3, 1}), "a.npy");
+  const auto interleaved = open_image_array(planes.permute({0, 2, 3, 1}), "a.npy");
   EXPECT_TRUE(interleaved->read(1, 2).equal(planes.slice(0, 1, 2)));
   EXPECT_EQ(interleaved->checksum(), set->checksum());
-  const at::Tensor gray = open_picture_array(planes.slice(1, 0, 1), "a.npy")->read(0, 1);
+  const at::Tensor gray = open_image_array(planes.slice(1, 0, 1), "a.npy")->read(0, 1);
   ASSERT_EQ(gray.sizes(), at::IntArrayRef({1, 3, 5, 4}));
   EXPECT_TRUE(gray[0][2].equal(planes[0][0]));
 }
 
-TEST(PictureSet, is_gray_where_every_picture_is) {
+TEST(ImageSet, is_gray_where_every_picture_is) {
   const TemporaryFolder folder;
   folder.write("a.png", encode_png(test_picture(4, 3, 1)));
   folder.write("b.jpg", encode_jpeg(test_picture(4, 3, 1), 90));
-  EXPECT_EQ(open_picture_folder(folder.path())->channels(), 1);
+  EXPECT_EQ(open_image_set(folder.path())->channels(), 1);
   folder.write("c.jpg", encode_jpeg(test_picture(4, 3, 3), 90));
-  EXPECT_EQ(open_picture_folder(folder.path())->channels(), 3);
-  EXPECT_EQ(open_picture_array(at::zeros({2, 1, 5, 4}, at::kByte), "a.npy")->channels(), 1);
-  EXPECT_EQ(open_picture_array(at::zeros({2, 5, 4, 3}, at::kByte), "a.npy")->channels(), 3);
+  EXPECT_EQ(open_image_set(folder.path())->channels(), 3);
+  EXPECT_EQ(open_image_array(at::zeros({2, 1, 5, 4}, at::kByte), "a.npy")->channels(), 1);
+  EXPECT_EQ(open_image_array(at::zeros({2, 5, 4, 3}, at::kByte), "a.npy")->channels(), 3);
 }
 
-TEST(PictureSet, refuses_other_arrays) {
+TEST(ImageSet, refuses_other_arrays) {
   for (const at::Tensor& bad : {at::zeros({2, 4, 5, 4}, at::kByte), at::zeros({2, 3, 5, 4}),
                                 at::zeros({3, 5}, at::kByte), at::zeros({0, 3, 5, 4}, at::kByte)}) {
-    const auto [code, message] = outcome([&] { (void)open_picture_array(bad, "a.npy"); });
+    const auto [code, message] = outcome([&] { (void)open_image_array(bad, "a.npy"); });
     EXPECT_EQ(code, ExitCode::kBadInput);
     EXPECT_NE(message.find("uint8 [N, 3, H, W]"), std::string::npos) << message;
   }
@@ -127,15 +127,15 @@ class Levels final : public Dataset {
   [[nodiscard]] std::string standing() const override { return "generated"; }
 };
 
-TEST(PictureSet, of_a_dataset_gives_every_level_back_exactly) {
-  const auto set = open_dataset_pictures(std::make_shared<Levels>(), Split::kTrain, "id");
+TEST(ImageSet, of_a_dataset_gives_every_level_back_exactly) {
+  const auto set = open_dataset_images(std::make_shared<Levels>(), Split::kTrain, "id");
   const at::Tensor images = set->read(0, 2);
   ASSERT_EQ(images.sizes(), at::IntArrayRef({2, 3, 16, 16}));
   for (int64_t c = 0; c < 3; ++c) {
     EXPECT_TRUE(images[0][c].flatten().equal(at::arange(256).to(at::kByte)));
   }
   EXPECT_TRUE((images[1] == 0).all().item<bool>());
-  const auto test = open_dataset_pictures(std::make_shared<Levels>(), Split::kTest, "id");
+  const auto test = open_dataset_images(std::make_shared<Levels>(), Split::kTest, "id");
   EXPECT_TRUE((test->read(1, 2) == 255).all().item<bool>());
   EXPECT_NE(test->checksum(), set->checksum());
 }

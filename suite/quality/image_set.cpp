@@ -1,4 +1,4 @@
-#include "suite/quality/picture_set.h"
+#include "suite/quality/image_set.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -36,7 +36,7 @@ Picture decode(const fs::path& path) {
   }
 }
 
-class FolderPictures final : public PictureSet {
+class FolderPictures final : public ImageSet {
  public:
   explicit FolderPictures(fs::path folder) : folder_(std::move(folder)) {
     require_picture_folder(folder_, folder_.string());
@@ -109,7 +109,7 @@ class FolderPictures final : public PictureSet {
   int64_t width_ = 0;
 };
 
-class ArrayPictures final : public PictureSet {
+class ArrayPictures final : public ImageSet {
  public:
   explicit ArrayPictures(at::Tensor images) : images_(std::move(images)) {}
 
@@ -130,7 +130,7 @@ class ArrayPictures final : public PictureSet {
   at::Tensor images_;  ///< [N, 1 or 3, H, W], row-major
 };
 
-class DatasetPictures final : public PictureSet {
+class DatasetPictures final : public ImageSet {
  public:
   DatasetPictures(std::shared_ptr<const Dataset> dataset, Split split, std::string identity)
       : dataset_(std::move(dataset)), split_(split), identity_(std::move(identity)) {}
@@ -179,11 +179,11 @@ bool is_channels(int64_t extent) {
 
 }  // namespace
 
-std::unique_ptr<PictureSet> open_picture_folder(const std::string& folder) {
+std::unique_ptr<ImageSet> open_image_set(const std::string& folder) {
   return std::make_unique<FolderPictures>(folder);
 }
 
-std::unique_ptr<PictureSet> open_picture_array(const at::Tensor& images, const std::string& where) {
+std::unique_ptr<ImageSet> open_image_array(const at::Tensor& images, const std::string& where) {
   const bool four = images.dim() == 4 && images.scalar_type() == at::kByte && images.numel() > 0;
   const bool planes = four && is_channels(images.size(1));
   if (!planes && !(four && is_channels(images.size(3)))) {
@@ -196,8 +196,8 @@ std::unique_ptr<PictureSet> open_picture_array(const at::Tensor& images, const s
       (planes ? images : images.permute({0, 3, 1, 2})).contiguous());
 }
 
-std::unique_ptr<PictureSet> open_dataset_pictures(std::shared_ptr<const Dataset> dataset,
-                                                  Split split, const std::string& identity) {
+std::unique_ptr<ImageSet> open_dataset_images(std::shared_ptr<const Dataset> dataset, Split split,
+                                              const std::string& identity) {
   return std::make_unique<DatasetPictures>(std::move(dataset), split, identity);
 }
 
