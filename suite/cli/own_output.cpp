@@ -35,6 +35,7 @@
 #include "suite/cli/arguments.h"
 #include "suite/io/numpy.h"
 #include "suite/run/folder/output_folder.h"
+#include "suite/sampling/folder.h"
 
 namespace noisemark::suite {
 namespace {
@@ -55,14 +56,13 @@ struct Keeping {
 constexpr std::array kSuiteFiles = {"suite.json", "report.md",  "report.html",  "sweep.md",
                                     "sweep.html", "predict.md", "predict.json", "predict.html"};
 constexpr std::array kQualityFiles = {"quality.json", "quality.md", "quality.html"};
-constexpr std::array kSamplingFiles = {"sampling.json", "samples.npy", "sheet.png"};
 constexpr std::array kProfileFiles = {reports::kProfileFile, "profile.md", "profile.html",
                                       "trace.json.gz", "memory_timeline.json"};
 constexpr std::array kAbFiles = {"ab.json", "ab.md"};
 constexpr std::array kCalibrationFiles = {"calibration.json", "calibration.md"};
 constexpr std::array kFoldersOfRun = {"plots", "distances"};
 constexpr std::array kFolderOfPlots = {"plots"};
-constexpr std::array kFolderOfPictures = {"pictures"};
+constexpr std::array kFolderOfPictures = {kPicturesFolder};
 constexpr std::array<Keeping, 8> kKeepings = {{
     {"result.json", reports::json::kResultDocument.name, kRunFiles, kFoldersOfRun},
     {"events.mlog", reports::kEventPrefix, kRunFiles, kFolderOfPlots},

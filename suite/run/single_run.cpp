@@ -300,7 +300,7 @@ void sample(RunState& run) {
   options.out = run.folder.samples();
   prepare_sampling_folder(options.out, /*force=*/true);
   (void)sampling_pass(options, run.watch);
-  for (const char* name : {"sampling.json", "samples.npy", "sheet.png"}) {
+  for (const char* name : kSamplingFiles) {
     run.result.artifacts.push_back(
         {std::string("samples/") + name, reports::sha256_of_file(options.out / name)});
   }

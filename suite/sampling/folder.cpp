@@ -76,13 +76,11 @@ using reports::DrawnSamples;
 using reports::SamplingFile;
 using reports::json::kSamplingDocument;
 
-constexpr const char* kPictures = "pictures";
-constexpr const char* kSheet = "sheet.png";
-constexpr const char* kSamples = "samples.npy";
-constexpr const char* kRecord = "sampling.json";
+constexpr const char* kRecord = kSamplingFiles[0];
+constexpr const char* kSamples = kSamplingFiles[1];
+constexpr const char* kSheet = kSamplingFiles[2];
 /// A sub-folder for the samples until all of them are written.
 using reports::kReplacementFolder;
-constexpr std::array<const char*, 3> kFiles = {kSheet, kSamples, kRecord};
 constexpr size_t kDigits = 5;  // digits of an image's number, at least
 
 bool is_picture_name(const std::string& name) {
@@ -107,11 +105,12 @@ bool holds_only_samples(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name == kPictures && entry.is_directory()) {
+    if (name == kPicturesFolder && entry.is_directory()) {
       if (!holds_only_pictures(entry.path())) return false;
     } else if (name == kReplacementFolder) {
       if (!holds_only_samples(entry.path())) return false;
-    } else if (std::find(kFiles.begin(), kFiles.end(), name) == kFiles.end()) {
+    } else if (std::find(kSamplingFiles.begin(), kSamplingFiles.end(), name) ==
+               kSamplingFiles.end()) {
       return false;
     }
   }
@@ -122,8 +121,8 @@ bool holds_only_samples(const fs::path& folder) {
 /// what is there without it is known to be incomplete.
 void put_in_place(const fs::path& folder) {
   fs::remove(folder / kRecord);
-  fs::remove_all(folder / kPictures);
-  for (const char* name : {kPictures, kSheet, kSamples, kRecord}) {
+  fs::remove_all(folder / kPicturesFolder);
+  for (const char* name : {kPicturesFolder, kSheet, kSamples, kRecord}) {
     fs::rename(folder / kReplacementFolder / name, folder / name);
   }
   fs::remove(folder / kReplacementFolder);
@@ -145,9 +144,9 @@ void write_picture(const fs::path& path, const at::Tensor& pixels) {
 
 void write_pictures(const fs::path& folder, const at::Tensor& samples) {
   const at::Tensor pixels = to_pixels(samples);
-  reports::make_folder(folder / kPictures);
+  reports::make_folder(folder / kPicturesFolder);
   for (int64_t i = 0; i < pixels.size(0); ++i) {
-    write_picture(folder / kPictures / fmt::format("{:0{}}.png", i, kDigits), pixels[i]);
+    write_picture(folder / kPicturesFolder / fmt::format("{:0{}}.png", i, kDigits), pixels[i]);
   }
   write_picture(folder / kSheet, contact_sheet(pixels));
 }
@@ -208,7 +207,8 @@ std::string record_text(const fs::path& folder, const at::Tensor& samples,
   file.noise = noise_of(record);
   file.execution = execution_of(record);
   file.samples = {samples.sizes().vec(), reports::sha256_of_file(folder / kSamples),
-                  pictures_sha256(folder / kPictures), reports::sha256_of_file(folder / kSheet)};
+                  pictures_sha256(folder / kPicturesFolder),
+                  reports::sha256_of_file(folder / kSheet)};
   if (record.patches) file.patches = kept_of(*record.patches);
   return reports::document_text(kSamplingDocument, reports::json::tree_of(file));
 }
@@ -217,7 +217,7 @@ std::string record_text(const fs::path& folder, const at::Tensor& samples,
 
 void prepare_sampling_folder(const fs::path& folder, bool force) {
   for (const fs::path& place : {folder, folder / kReplacementFolder}) {
-    reports::remove_leftovers(place, kFiles);
+    reports::remove_leftovers(place, kSamplingFiles);
   }
   if (!is_free(folder) && !(force && holds_only_samples(folder))) {
     throw bad_input("--out", folder.string(), "is not an empty folder",
@@ -319,7 +319,7 @@ std::optional<SamplingOrigin> sampling_origin(const fs::path& samples, int64_t c
   const fs::path given = without_slash(samples);
   const std::string name = given.filename().string();
   const fs::path path = given.parent_path() / kRecord;
-  if ((name != kPictures && name != kSamples) || !fs::exists(path)) return std::nullopt;
+  if ((name != kPicturesFolder && name != kSamples) || !fs::exists(path)) return std::nullopt;
   const auto file = read_record(path);
   if (!file || file->samples.shape.front() < count) return std::nullopt;
   require_bound(file->samples, given, sha256);

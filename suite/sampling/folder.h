@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -29,6 +30,10 @@ inline constexpr int64_t kSheetTiles = 64;
 ///   sheet.png                the first of them side by side
 ///   samples.npy              all of them, float32 [N, C, H, W], not rounded
 ///   sampling.json            where they come from; the last to arrive
+
+inline constexpr const char* kPicturesFolder = "pictures";
+inline constexpr std::array<const char*, 3> kSamplingFiles = {"sampling.json", "samples.npy",
+                                                              "sheet.png"};
 
 /// The contents of sampling.json besides the files' checksums.
 struct SamplingRecord {
