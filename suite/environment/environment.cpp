@@ -141,13 +141,14 @@ c10::Device default_device() {
 }
 
 bool is_required(std::string_view part) {
+  constexpr std::array<std::string_view, 4> kParts{"cuda", "peers", "pictures", "browser"};
   const char* value = std::getenv("NOISEMARK_REQUIRE");
   const std::string required = value == nullptr ? "" : value;
   bool found = false;
   for (const std::string& word : split_at(required, ',')) {
-    if (word != "cuda" && word != "peers" && word != "pictures" && word != "browser") {
+    if (std::find(kParts.begin(), kParts.end(), word) == kParts.end()) {
       throw bad_input("NOISEMARK_REQUIRE", "", required,
-                      "cuda, peers, pictures, browser or several with commas");
+                      fmt::format("{} or several with commas", fmt::join(kParts, ", ")));
     }
     found = found || word == part;
   }
