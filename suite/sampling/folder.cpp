@@ -292,7 +292,7 @@ SamplingOrigin origin_of(const SamplingFile& file) {
 /// Throws where sampling.json speaks of something else than what is there.
 void require_bound(const SamplingFile::Samples& samples, const fs::path& given,
                    const std::string& sha256) {
-  const bool pictures = given.filename() == kPictures;
+  const bool pictures = given.filename() == kPicturesFolder;
   const std::string found = pictures ? sha256 : reports::sha256_of_file(given);
   if ((pictures ? samples.pictures_sha256 : samples.sha256) == found) return;
   throw bad_input(given.string(), "", "other samples than those that sampling.json speaks of",
