@@ -572,9 +572,9 @@ Budget budget_of(const ModeChoice& choice, const Trace& none) {
 
 /// Returns whether the program has a norm of values, or of the weights.
 bool normalizes(const Program& program) {
-  constexpr std::array<std::string_view, 6> kNorms = {"batch_norm",  "group_norm",
-                                                      "layer_norm",  "spectral_norm",
-                                                      "weight_norm", "weight_normalized"};
+  constexpr std::array<std::string_view, 9> kNorms = {
+      "batch_norm",   "group_norm",  "layer_norm",  "rms_norm",         "spectral_norm",
+      "standardized", "unit_length", "weight_norm", "weight_normalized"};
   return std::any_of(program.calls.begin(), program.calls.end(), [&](const Call& call) {
     return std::find(kNorms.begin(), kNorms.end(), call.op) != kNorms.end();
   });
