@@ -14,9 +14,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/input_file.h"
 #include "reports/base/streams.h"
-#include "reports/base/system_error.h"
 
 namespace noisemark::reports {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/input_file.h"
+#include "reports/base/file.h"
 
 namespace noisemark::reports {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-/// The words of the program to whoever runs it.
+/// The words of the program to whoever runs it, and the command lines in them.
 namespace noisemark::reports {
 
 /// Writes `text` to standard output and flushes it. Throws Error (cannot write) with the cause.
@@ -23,5 +23,12 @@ void say_on_stderr(std::string_view words) noexcept;
 /// LibTorch takes its thousands of operators down one by one, which is a fifth of what a short
 /// command costs.
 [[noreturn]] void leave(int exit_code) noexcept;
+
+/// `word` as a command line of a shell has it: as it is where nothing in it is special, else in
+/// quotes. Nothing in what comes back moves a terminal's cursor or direction.
+[[nodiscard]] std::string shell_word(const std::string& word);
+
+/// The same in quotes in any case.
+[[nodiscard]] std::string quoted_shell_word(const std::string& word);
 
 }  // namespace noisemark::reports

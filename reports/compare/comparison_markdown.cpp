@@ -11,7 +11,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/shell.h"
+#include "reports/base/streams.h"
 #include "reports/result/metrics.h"
 
 namespace noisemark::reports {

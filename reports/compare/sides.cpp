@@ -16,7 +16,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/input_file.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"

@@ -10,7 +10,6 @@
 #include "reports/base/fields.h"
 #include "reports/profile/recording.h"
 #include "reports/profile/roofline.h"
-#include "reports/profile/trace_file.h"
 
 /// A network's demands on a machine, as a study of a data centre tells them (Park et al., Deep
 /// Learning Inference in Facebook Data Centers, 2018, arXiv 1811.09886): parameters, live

@@ -11,7 +11,6 @@
 
 #include "reports/base/document.h"
 #include "reports/base/file.h"
-#include "reports/base/input_file.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"

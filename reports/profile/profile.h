@@ -14,7 +14,6 @@
 #include "reports/profile/characterization.h"
 #include "reports/profile/recording.h"
 #include "reports/profile/roofline.h"
-#include "reports/profile/trace_file.h"
 #include "reports/render/plot.h"
 #include "reports/result/result.h"
 

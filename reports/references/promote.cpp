@@ -13,7 +13,6 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
-#include "reports/base/input_file.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"

@@ -10,7 +10,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
-#include "reports/base/shell.h"
+#include "reports/base/streams.h"
 #include "reports/render/plot.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/scaling.h"

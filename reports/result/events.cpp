@@ -12,7 +12,6 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json.h"
-#include "reports/base/system_error.h"
 
 namespace noisemark::reports {
 namespace {

@@ -22,7 +22,6 @@
 #include "reports/compare/inference.h"
 #include "reports/result/gate.h"
 #include "reports/seeds/difference_test.h"
-#include "reports/seeds/looks.h"
 #include "reports/seeds/measures.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/variants.h"

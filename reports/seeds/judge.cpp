@@ -11,7 +11,6 @@
 #include "reports/compare/sides.h"
 #include "reports/render/report.h"
 #include "reports/seeds/gates.h"
-#include "reports/seeds/looks.h"
 #include "reports/seeds/measures.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/variants.h"

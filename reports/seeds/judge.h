@@ -24,7 +24,7 @@ struct QualityOptions {
   double power = 0.8;     ///< power at the smallest detectable difference
   int64_t resamples = 10000;
   uint64_t seed = 0;
-  int64_t looks = kDefaultLooks;     ///< most looks, as they were declared (looks.h)
+  int64_t looks = kDefaultLooks;     ///< most looks, as they were declared (Looks)
   std::vector<RunIds> earlier = {};  ///< those that were taken
 };
 
@@ -32,7 +32,7 @@ struct QualityOptions {
 /// against its reference (variants.h) over the seeds that both have. Identity first: what is not
 /// the same work on the same machine is not comparable. Then, per gate, with d the difference
 /// (log-ratio, or plain where a measure may be zero), and its interval of confidence 1 - 2 alpha of
-/// the gates of this look (looks.h) from a t test, paired or Welch's by the measured correlation
+/// the gates of this look (Looks) from a t test, paired or Welch's by the measured correlation
 /// (difference_test.h):
 ///   PASS          the interval within ±margin and both one-sided tests significant after Holm over
 ///                 all gates of all variants; or the interval beyond the margin on the better side,

@@ -8,9 +8,12 @@
 
 #include "reports/base/error.h"
 #include "reports/compare/comparison.h"
+#include "reports/compare/sides.h"
 #include "reports/result/result.h"
 
-/// The parts of a distance between sets of images.
+/// A study of several seeds under several modes, as a value. The unit of replication is the
+/// training run: one seed gives one difference to the reference, however many samples or steps were
+/// behind it.
 namespace noisemark::reports {
 
 /// The samples that a kernel distance looked at.
@@ -60,10 +63,6 @@ struct DistanceValue {
   std::string problem;               ///< why it counts as missing; empty: it does not
 };
 
-// A study of several seeds under several modes, as a value. The unit of replication is
-// the training run: one seed gives one difference to the reference, however many samples or steps
-// were behind it.
-
 /// The verdicts by rising severity; the worst decides.
 enum class QualityVerdict {
   kPass,            ///< proven to lie within the margin, or better by more than it
@@ -111,7 +110,10 @@ using RunIds = std::vector<std::string>;
 /// Runs are judged so often by default: once, and once more with seeds added.
 inline constexpr int64_t kDefaultLooks = 2;
 
-/// The number of times that runs are judged while seeds are added to them (looks.h).
+/// Whoever judges some seeds, adds some because nothing was proven, and judges again gives chance a
+/// second chance. So how often that may be done is declared before the first look, and every look
+/// has its share of alpha. A look is at a set of runs: to judge the same runs again is the same
+/// look, to judge more of them, or fewer, is another.
 struct Looks {
   int64_t declared = kDefaultLooks;  ///< most looks, declared before the first one
   int64_t number = 1;                ///< number of this look; beyond `declared` nothing is claimed
@@ -257,5 +259,41 @@ struct QualityStudy {
 
 /// One line for a terminal: "quality: INCONCLUSIVE: 2 PASS, 1 INCONCLUSIVE".
 [[nodiscard]] std::string quality_line(const QualityStudy& study);
+
+/// Equal shares (Bonferroni), as `ab` has: a wrong verdict in any look is then at most as likely as
+/// alpha says, however many seeds were added and whatever made one add them. Pocock's or O'Brien
+/// and Fleming's shares are larger by little, and hold only for a number of seeds that is planned.
+/// Throws std::logic_error for fewer than one look.
+[[nodiscard]] double alpha_of_a_look(double alpha, int64_t declared);
+
+/// Returns what the gates of one look share among them, and likewise its ranges: all that the look
+/// has, and half of it where both are asked for. Throws as alpha_of_a_look() does.
+[[nodiscard]] double alpha_of_a_family(double alpha, int64_t declared,
+                                       const std::vector<QualityGate>& gates,
+                                       const std::vector<QualityRange>& ranges);
+
+/// The ids of a side's runs, sorted.
+[[nodiscard]] RunIds run_ids_of(const Side& side);
+
+/// Returns whether two looks are at runs of one study.
+[[nodiscard]] bool share_a_run(const RunIds& a, const RunIds& b);
+
+/// A look at these runs after `earlier` ones, of which those of another study, of runs that are all
+/// others, count nothing. It has the number that the same runs had, else the next one.
+[[nodiscard]] Looks next_look(const RunIds& runs, int64_t declared,
+                              const std::vector<RunIds>& earlier);
+
+/// Returns whether the declared looks are taken, so that this one may claim nothing.
+[[nodiscard]] bool none_is_left(const Looks& looks);
+
+/// Counts a look at these runs, unless it was counted or none is left.
+void count_look(const RunIds& runs, Looks& looks);
+
+/// Returns the words that then stand in place of a claim.
+[[nodiscard]] std::string no_look_words(const Looks& looks);
+
+/// Returns whether a look was counted that is none of `earlier`: if nobody keeps it, it is
+/// forgotten.
+[[nodiscard]] bool is_new_look(const Looks& looks, const std::vector<RunIds>& earlier);
 
 }  // namespace noisemark::reports

@@ -7,9 +7,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/input_file.h"
 #include "reports/compare/sides.h"
-#include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/variants.h"
 

@@ -11,7 +11,6 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/seeds/distances.h"
-#include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
 
 namespace noisemark::reports {

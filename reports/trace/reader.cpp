@@ -16,7 +16,7 @@
 #include <unordered_map>
 
 #include "reports/base/error.h"
-#include "reports/base/input_file.h"
+#include "reports/base/file.h"
 
 namespace noisemark::reports {
 namespace {

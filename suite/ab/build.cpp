@@ -25,7 +25,6 @@
 #include "reports/base/folder.h"
 #include "reports/base/markdown.h"
 #include "reports/base/sha256.h"
-#include "reports/base/system_error.h"
 #include "reports/result/json_io.h"
 #include "suite/environment/child.h"
 

@@ -31,7 +31,6 @@
 #include "reports/render/table.h"
 #include "reports/result/definition.h"
 #include "reports/result/json_io.h"
-#include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_files.h"
 #include "reports/trace/analyses.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/input_file.h"
+#include "reports/base/file.h"
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"

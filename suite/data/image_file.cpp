@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-#include "reports/base/input_file.h"
+#include "reports/base/file.h"
 
 namespace noisemark::suite {
 namespace {

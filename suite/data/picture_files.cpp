@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "reports/base/error.h"
-#include "reports/base/input_file.h"
+#include "reports/base/file.h"
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 

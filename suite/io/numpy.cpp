@@ -16,7 +16,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/input_file.h"
 #include "suite/io/tensors.h"
 
 namespace noisemark::suite {

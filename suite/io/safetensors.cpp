@@ -15,7 +15,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/input_file.h"
 #include "reports/base/json.h"
 #include "suite/io/tensors.h"
 

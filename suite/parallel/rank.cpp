@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/system_error.h"
 
 namespace noisemark::suite {
 namespace {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "memopt/device/device_clock.h"
-#include "reports/profile/trace_file.h"
+#include "reports/profile/recording.h"
 #include "suite/probes/convolutions.h"
 #include "suite/probes/flop_counter.h"
 

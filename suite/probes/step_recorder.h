@@ -10,7 +10,6 @@
 
 #include "memopt/accounting/allocation_log.h"
 #include "reports/profile/recording.h"
-#include "reports/profile/trace_file.h"
 #include "suite/models/module_scope.h"
 #include "suite/train/observer.h"
 

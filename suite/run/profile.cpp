@@ -22,7 +22,7 @@
 #include "reports/html/page.h"
 #include "reports/profile/limit.h"
 #include "reports/profile/profile.h"
-#include "reports/profile/trace_file.h"
+#include "reports/profile/recording.h"
 #include "reports/render/plot.h"
 #include "suite/config/lock.h"
 #include "suite/environment/environment.h"

@@ -17,7 +17,6 @@
 #include "reports/base/error.h"
 #include "reports/base/folder.h"
 #include "reports/base/sha256.h"
-#include "reports/base/shell.h"
 #include "reports/base/streams.h"
 #include "reports/render/run_folder.h"
 #include "reports/result/json_io.h"

@@ -17,7 +17,6 @@
 #include "reports/base/file.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
-#include "reports/base/system_error.h"
 #include "reports/render/run_folder.h"
 #include "suite/config/lock.h"
 #include "suite/data/picture_files.h"

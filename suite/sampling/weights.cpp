@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/shell.h"
+#include "reports/base/streams.h"
 #include "reports/compare/sides.h"
 #include "reports/result/json_io.h"
 #include "suite/config/lock.h"

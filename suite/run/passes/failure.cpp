@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "memopt/modes/budget_mode.h"
-#include "reports/base/system_error.h"
+#include "reports/base/error.h"
 #include "suite/train/trainer.h"
 
 namespace noisemark::suite {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "reports/base/quantity.h"
-#include "reports/base/shell.h"
+#include "reports/base/streams.h"
 #include "suite/config/lock.h"
 
 namespace noisemark::suite {

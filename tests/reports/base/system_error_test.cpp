@@ -1,4 +1,4 @@
-#include "reports/base/system_error.h"
+#include "reports/base/error.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

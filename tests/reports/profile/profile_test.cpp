@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "reports/base/error.h"
-#include "reports/profile/trace_file.h"
+#include "reports/profile/recording.h"
 #include "reports/trace/trace.h"
 #include "tests/reports/golden_file.h"
 

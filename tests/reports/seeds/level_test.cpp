@@ -9,7 +9,7 @@
 #include "reports/compare/inference.h"
 #include "reports/seeds/difference_test.h"
 #include "reports/seeds/judge.h"
-#include "reports/seeds/looks.h"
+#include "reports/seeds/study.h"
 #include "tests/reports/seeds/normals.h"
 #include "tests/reports/seeds/seeds.h"
 

@@ -1,7 +1,5 @@
 // Looking at seeds, adding some and looking again: the level, and what is kept of it.
 
-#include "reports/seeds/looks.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>

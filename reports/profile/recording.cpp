@@ -1,4 +1,4 @@
-#include "reports/profile/trace_file.h"
+#include "reports/profile/recording.h"
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -11,7 +11,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/input_file.h"
 
 namespace noisemark::reports {
 namespace {
