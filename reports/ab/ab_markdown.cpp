@@ -43,8 +43,7 @@ std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
       "# {}: {}, A to B\n\n{}There were {} of live processes, and this is {} of two looks. Each "
-      "look may give a "
-      "false alarm with a probability of at most {}, its share of alpha. {}.\n{}",
+      "look may give a false alarm with a probability of at most {}, its share of alpha. {}.\n{}",
       capitals(verdict_name(comparison.verdict)), plain(record.a.benchmark),
       speed_words(comparison), format_counted(verdict.judged_pairs, "pair"),
       verdict.extended ? "the second" : "the first", format_number(comparison.alpha),
@@ -98,15 +97,12 @@ std::string gate(const Comparison& comparison) {
                        {"margin", Align::kRight},
                        {"why", Align::kLeft, Fold::kIfEmpty}});
   for (const StochasticRow& row : comparison.stochastic) {
-    const auto quantity = [&](const std::optional<double>& value) {
-      return value ? format_quantity(*value, row.unit) : std::string(kMissing);
-    };
-    table.add_row(
-        {row.metric, verdict_cell(row.verdict), row.ratio ? ratio_text(*row.ratio) : "",
-         row.ratio_ci95 ? fmt::format("{:.4f} to {:.4f}", row.ratio_ci95->low, row.ratio_ci95->high)
-                        : "",
-         quantity(row.base), quantity(row.candidate), row.p ? fmt::format("{:.2g}", *row.p) : "",
-         format_percent(row.margin_frac), row.words});
+    table.add_row({row.metric, verdict_cell(row.verdict), row.ratio ? ratio_text(*row.ratio) : "",
+                   row.ratio_ci95
+                       ? fmt::format("{:.4f} to {:.4f}", row.ratio_ci95->low, row.ratio_ci95->high)
+                       : "",
+                   quantity_cell(row.base, row.unit), quantity_cell(row.candidate, row.unit),
+                   format_p_value(row.p), format_percent(row.margin_frac), row.words});
   }
   if (table.empty()) return "\n## Gate\n\nIt could not be applied.\n";
   return fmt::format(

@@ -44,10 +44,6 @@ std::vector<ExactRow> compare_pair(const Result& a, const Result& b) {
   return rows;
 }
 
-bool passes(CompareVerdict verdict) {
-  return exit_code_of(verdict) == ExitCode::kPass;
-}
-
 /// Joins what another pair of runs says of the same figure.
 void add(ExactRow& known, const ExactRow& row) {
   if (known.verdict == row.verdict) return;
@@ -171,8 +167,7 @@ LossFinding compare_losses(const AbRecord& record, const std::string& cell, bool
   const bool a_repeats = repeats_itself(a);
   const bool b_repeats = repeats_itself(b);
   if (!a_repeats || !b_repeats) {
-    const auto profile = record.a.identity.find("protocol.deterministic");
-    const bool deterministic = profile != record.a.identity.end() && profile->second == "yes";
+    const bool deterministic = text_of(record.a.identity, "protocol.deterministic") == "yes";
     return not_repeated(row, a_repeats, b_repeats, deterministic);
   }
   const std::optional<size_t> step = first_difference(of_a, of_b);
@@ -189,14 +184,13 @@ namespace {
 constexpr double kLooks = 2;
 constexpr auto kTurns = static_cast<size_t>(kTurnsOfBlock);
 constexpr size_t kMostStepsOfTurn = 64;
-const char* const kLossTrace = "loss trace";
 
-double margin_of_gate() {
+const MetricRow& gate_of_rate() {
   const MetricRow* gate = find_metric_row(kRateMetric);
   if (gate == nullptr || gate->rule != MetricRule::kGated) {
     throw std::logic_error("judge_ab: images_per_s is not gated");
   }
-  return gate->gate_margin_frac;
+  return *gate;
 }
 
 std::string cell_of(const AbRecord& record) {
@@ -234,7 +228,8 @@ std::vector<double> logs_of(const AbTurn& turn) {
   return thinned;
 }
 
-/// The two turns of a couple, one right after the other, were made by a machine of one mind.
+/// The two turns of a couple were made one right after the other, while the machine was equally
+/// fast.
 void add_differences(const AbTurn& one, const AbTurn& two, std::vector<double>& differences) {
   const std::vector<double> a = logs_of(one.side == AbSide::kA ? one : two);
   const std::vector<double> b = logs_of(one.side == AbSide::kA ? two : one);
@@ -311,8 +306,8 @@ class Judge {
     Comparison& comparison = verdict_.comparison;
     comparison.differences = differing_fields(work_of(record_.a), work_of(record_.b), cell_);
     if (!comparison.differences.empty()) {
-      find(CompareVerdict::kNotComparable,
-           fmt::format("{}: differs in {}", cell_, first_of(comparison.differences)));
+      comparison.find(CompareVerdict::kNotComparable,
+                      fmt::format("{}: differs in {}", cell_, first_of(comparison.differences)));
       return std::move(verdict_);
     }
     judge_exactly();
@@ -376,13 +371,14 @@ class Judge {
     PairedSample sample;
     StochasticRow& row = sample.row;
     row.cell = cell_;
-    row.metric = kRateMetric;
-    row.unit = "images/s";
-    row.direction = Direction::kHigher;
+    const MetricRow& gate = gate_of_rate();
+    row.metric = gate.name;
+    row.unit = gate.unit;
+    row.direction = gate.direction;
     row.gated = true;
     row.pairs = verdict_.judged_pairs;
     row.noise_floor_frac = options_.noise_floor_frac.value_or(record_.plan.noise_floor_frac);
-    row.margin_frac = std::max(margin_of_gate(), 2 * row.noise_floor_frac);
+    row.margin_frac = std::max(gate.gate_margin_frac, 2 * row.noise_floor_frac);
     fill_figures(sample);
     sample.timing.throttled = slowed_down();
     if (row.pairs < record_.plan.pairs) {
@@ -432,13 +428,8 @@ class Judge {
   }
 
   void find(const std::string& metric, CompareVerdict verdict, const std::string& words) {
-    find(verdict, fmt::format("{}: {} ({})", metric, verdict_name(verdict), words));
-  }
-
-  void find(CompareVerdict verdict, const std::string& reason) {
-    Comparison& comparison = verdict_.comparison;
-    comparison.verdict = std::max(comparison.verdict, verdict);
-    if (exit_code_of(verdict) != ExitCode::kPass) comparison.reasons.push_back(reason);
+    verdict_.comparison.find(verdict,
+                             fmt::format("{}: {} ({})", metric, verdict_name(verdict), words));
   }
 
   const AbRecord& record_;
@@ -466,12 +457,10 @@ AbVerdict judge_ab(const AbRecord& record, const AbOptions& options) {
 bool wants_extension(const AbRecord& record, const AbOptions& options) {
   const AbVerdict verdict = judge_ab(record, options);
   const Comparison& comparison = verdict.comparison;
-  const auto passes = [](const ExactRow& row) {
-    return exit_code_of(row.verdict) == ExitCode::kPass;
-  };
   return comparison.differences.empty() && !verdict.extended && record.ended.empty() &&
          verdict.judged_pairs == record.plan.pairs &&
-         std::all_of(comparison.exact.begin(), comparison.exact.end(), passes) &&
+         std::all_of(comparison.exact.begin(), comparison.exact.end(),
+                     [](const ExactRow& row) { return passes(row.verdict); }) &&
          comparison.stochastic.front().verdict == CompareVerdict::kInconclusive;
 }
 

@@ -39,8 +39,8 @@ struct LossFinding {
 [[nodiscard]] int64_t fewest_ab_pairs(double alpha = kAlpha);
 
 struct AbOptions {
-  double alpha = kAlpha;      ///< both looks have half of it
-  int64_t resamples = 10000;  ///< bootstrap resamples
+  double alpha = kAlpha;           ///< both looks have half of it
+  int64_t resamples = kResamples;  ///< bootstrap resamples
   uint64_t seed = 0;
   std::optional<double> noise_floor_frac;  ///< replaces the record's
   bool other_losses = false;  ///< B may train other numbers: the traces are told apart, not judged

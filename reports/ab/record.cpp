@@ -25,7 +25,7 @@ void require_whole(const std::vector<AbTurn>& turns, const std::string& where,
 }  // namespace
 
 std::string_view ab_side_name(AbSide side) {
-  return side == AbSide::kA ? "A" : "B";
+  return json::name_of(side);
 }
 
 AbSide other_side(AbSide side) {

@@ -16,20 +16,10 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Kind = Shape::Kind;
 
-std::vector<std::string> parts_of(std::string_view joined) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= joined.size();) {
-    const size_t end = std::min(joined.find('|', begin), joined.size());
-    parts.emplace_back(joined.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 OrderedJson accepted(const Shape& shape, const Rule& rule) {
   OrderedJson list = OrderedJson::array();
   if (rule.one_of.empty()) return shape.names;
-  for (const std::string& part : parts_of(rule.one_of)) {
+  for (const std::string& part : accepted_texts(rule)) {
     shape.kind == Kind::kInteger ? list.push_back(std::stoll(part)) : list.push_back(part);
   }
   return list;
@@ -186,6 +176,17 @@ std::string table_of(const Shape& shape) {
 }
 
 }  // namespace
+
+std::vector<std::string> accepted_texts(const Rule& rule) {
+  std::vector<std::string> texts;
+  const std::string_view joined = rule.one_of;
+  for (size_t begin = 0; !joined.empty() && begin <= joined.size();) {
+    const size_t end = std::min(joined.find('|', begin), joined.size());
+    texts.emplace_back(joined.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return texts;
+}
 
 std::string schema_file(const Document& document) {
   return fmt::format("{}.schema.json", document.name.substr(document.name.rfind('.') + 1));

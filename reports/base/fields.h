@@ -24,8 +24,8 @@
 ///           field("bytes", &DataFile::bytes, "size of the file").at_least(0)};
 ///     };
 ///
-/// Every field has a text for a reader of the file, or the compiler refuses it. One that joins when
-/// there are files already is .left_out_if_empty(), so that they are still read.
+/// Every field has a text for a reader of the file, or the compiler refuses it. A field that is
+/// added when there are files already is .left_out_if_empty(), so that they are still read.
 ///
 /// A member may be a bool, an integer, a double, a string, an enumeration with Names, a struct with
 /// Fields, a Tree, and an optional, a list or a map by text of these.
@@ -44,6 +44,9 @@ struct Rule {
   bool one_line = false;           ///< a list of structs takes one line of the file
   bool time = false;               ///< a text is a time that there is, as is_utc() says
 };
+
+/// The texts of Rule::one_of; none where it is empty.
+[[nodiscard]] std::vector<std::string> accepted_texts(const Rule& rule);
 
 template <class Struct, class Value>
 struct Field {
@@ -104,7 +107,7 @@ constexpr Field<Struct, Value> field(std::string_view key, Value Struct::*member
   return {key, member, required_text(text)};
 }
 
-/// The same of a member that `Struct` inherits: field<Struct>(...).
+/// Describes a member that `Struct` inherits likewise: field<Struct>(...).
 template <class Struct, class Base, class Value>
 requires std::is_base_of_v<Base, Struct>
 constexpr Field<Struct, Value> field(std::string_view key, Value Base::*member,

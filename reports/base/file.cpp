@@ -314,6 +314,11 @@ std::vector<std::filesystem::path> files_named(const std::filesystem::path& fold
   return files;
 }
 
+bool leads_below(const std::filesystem::path& path) {
+  return !path.empty() && path.is_relative() &&
+         std::find(path.begin(), path.end(), "..") == path.end();
+}
+
 void make_folder(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

@@ -124,6 +124,9 @@ void remove_leftovers(const std::filesystem::path& folder, std::span<const char*
 [[nodiscard]] std::vector<std::filesystem::path> files_named(const std::filesystem::path& folder,
                                                              std::string_view name);
 
+/// Returns whether a relative path names something below the folder that it is relative to.
+[[nodiscard]] bool leads_below(const std::filesystem::path& path);
+
 /// Makes the folder and its parents. Throws Error (cannot write).
 void make_folder(const std::filesystem::path& path);
 

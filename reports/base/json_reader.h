@@ -176,13 +176,9 @@ class Reader {
       std::string found;
       if constexpr (std::is_integral_v<T>) found = std::to_string(value);
       if constexpr (std::is_same_v<T, std::string>) found = value;
-      std::vector<std::string> accepted;
-      for (std::string_view rest = rule.one_of;;) {
-        const size_t end = std::min(rest.find('|'), rest.size());
-        accepted.emplace_back(rest.substr(0, end));
-        if (accepted.back() == found) return;
-        if (end == rest.size()) throw wrong(from, path, accepted_names(found, accepted));
-        rest.remove_prefix(end + 1);
+      const std::vector<std::string> accepted = accepted_texts(rule);
+      if (std::find(accepted.begin(), accepted.end(), found) == accepted.end()) {
+        throw wrong(from, path, accepted_names(found, accepted));
       }
     }
   }

@@ -250,6 +250,16 @@ std::vector<std::string_view> addresses_in_html(std::string_view page) {
   return found;
 }
 
+/// Returns whether the byte continues a character of UTF-8.
+bool is_inside(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+/// Characters on the screen, for UTF-8 without wide or combining ones.
+size_t display_width(std::string_view text) {
+  return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), is_inside));
+}
+
 std::string padded(const std::string& cell, size_t width, Align align) {
   const std::string space(width - display_width(cell), ' ');
   return align == Align::kLeft ? cell + space : space + cell;
@@ -371,22 +381,11 @@ std::string finished_page(std::string_view page) {
 
 std::string shortened(std::string_view name, size_t most) {
   if (name.size() <= most) return std::string(name);
-  const auto is_inside = [&](size_t at) {
-    return (static_cast<unsigned char>(name[at]) & 0xC0U) == 0x80U;
-  };
   size_t head = most * 2 / 3;
   size_t tail = name.size() - (most - head);
-  while (head > 0 && is_inside(head)) --head;
-  while (tail < name.size() && is_inside(tail)) ++tail;
+  while (head > 0 && is_inside(name[head])) --head;
+  while (tail < name.size() && is_inside(name[tail])) ++tail;
   return fmt::format("{}...{}", name.substr(0, head), name.substr(tail));
-}
-
-size_t display_width(std::string_view text) {
-  constexpr unsigned char kContinuationMask = 0xC0;
-  constexpr unsigned char kContinuation = 0x80;
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & kContinuationMask) != kContinuation;
-  }));
 }
 
 std::string verdict_cell(std::string_view name, bool passes) {

@@ -106,7 +106,4 @@ template <class Cells>
 /// templates fill pages, and their ends tell them apart too.
 [[nodiscard]] std::string shortened(std::string_view name, size_t most);
 
-/// Characters on the screen, for UTF-8 without wide or combining ones.
-[[nodiscard]] size_t display_width(std::string_view text);
-
 }  // namespace noisemark::reports

@@ -1,5 +1,4 @@
 #include "reports/base/quantity.h"
-#include "reports/base/markdown.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -9,8 +8,17 @@
 #include <cmath>
 #include <ctime>
 
+#include "reports/base/markdown.h"
+
 namespace noisemark::reports {
 namespace {
+
+/// The units that stand behind numbers for people.
+constexpr std::array kDecimalPrefixes{"", "k", "M", "G", "T", "P", "E"};
+constexpr std::array kBinaryPrefixes{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
+constexpr std::array kUnitsWithDecimalPrefix{"FLOP", "B", "Hz"};
+constexpr std::array kUnitsWithoutPrefix{"%",     "min",    "s", "ms", "us", "ns",
+                                         "bytes", "images", "J", "W",  "C"};
 
 constexpr double kKibi = 1024;
 
@@ -26,7 +34,13 @@ std::string scaled(double value, double base, const std::array<const char*, N>& 
   return fmt::format("{:.2f} {}{}", value, prefixes[prefix], unit);
 }
 
-constexpr int64_t kKibiBytes = 1024;
+template <size_t N>
+bool is_prefixed(std::string_view word, const std::array<const char*, N>& prefixes,
+                 std::string_view unit) {
+  if (!word.ends_with(unit)) return false;
+  word.remove_suffix(unit.size());
+  return std::find(prefixes.begin(), prefixes.end(), word) != prefixes.end();
+}
 
 }  // namespace
 
@@ -46,7 +60,7 @@ std::string format_counted(int64_t count, std::string_view one) {
 }
 
 std::string format_bytes(int64_t bytes) {
-  if (bytes > -kKibiBytes && bytes < kKibiBytes) return fmt::format("{} B", bytes);
+  if (std::abs(static_cast<double>(bytes)) < kKibi) return fmt::format("{} B", bytes);
   return scaled(static_cast<double>(bytes), kKibi, kBinaryPrefixes, "B");
 }
 
@@ -139,18 +153,6 @@ bool is_utc(std::string_view text) {
   const std::chrono::day day(static_cast<unsigned>(part(8)));
   return (year / month / day).ok() && part(11) <= 23 && part(14) <= 59 && part(17) <= 60;
 }
-
-namespace {
-
-template <size_t N>
-bool is_prefixed(std::string_view word, const std::array<const char*, N>& prefixes,
-                 std::string_view unit) {
-  if (!word.ends_with(unit)) return false;
-  word.remove_suffix(unit.size());
-  return std::find(prefixes.begin(), prefixes.end(), word) != prefixes.end();
-}
-
-}  // namespace
 
 bool is_unit(std::string_view word) {
   const std::string_view unit = word.substr(0, word.find('/'));

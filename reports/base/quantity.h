@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -42,13 +41,6 @@ namespace noisemark::reports {
 /// follow.
 [[nodiscard]] bool is_utc(std::string_view text);
 inline constexpr const char* kTimeForm = "a time like 2026-01-02T03:04:05Z";
-
-/// The units that stand behind numbers for people.
-inline constexpr std::array kDecimalPrefixes{"", "k", "M", "G", "T", "P", "E"};
-inline constexpr std::array kBinaryPrefixes{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
-inline constexpr std::array kUnitsWithDecimalPrefix{"FLOP", "B", "Hz"};
-inline constexpr std::array kUnitsWithoutPrefix{"%",     "min",    "s", "ms", "us", "ns",
-                                                "bytes", "images", "J", "W",  "C"};
 
 /// Returns whether `word` is a unit of this file, of a metric or of a device, with its prefix:
 /// "MiB", "ms", "%", "GFLOP/s", "images/s".

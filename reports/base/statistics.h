@@ -12,6 +12,8 @@ namespace noisemark::reports {
 
 /// The chance of a false alarm that every test of this program shares out, unless told otherwise.
 inline constexpr double kAlpha = 0.05;
+/// The chance with which a difference that is said to be detectable is found, likewise.
+inline constexpr double kPower = 0.8;
 
 struct Interval {
   double low = 0;
@@ -40,8 +42,11 @@ struct Interval {
 [[nodiscard]] std::optional<Interval> median_interval(std::span<const double> samples,
                                                       double confidence = 0.95);
 
+/// The resamples of every bootstrap, unless told otherwise.
+inline constexpr int64_t kResamples = 10000;
+
 struct BootstrapOptions {
-  int64_t resamples = 10000;
+  int64_t resamples = kResamples;
   uint64_t seed = 0;
   double confidence = 0.95;
 };

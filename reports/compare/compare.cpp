@@ -38,11 +38,6 @@ SideSummary summary(const Side& side) {
           latest_utc};
 }
 
-void find(Comparison& comparison, CompareVerdict verdict, const std::string& reason) {
-  comparison.verdict = std::max(comparison.verdict, verdict);
-  if (exit_code_of(verdict) != ExitCode::kPass) comparison.reasons.push_back(reason);
-}
-
 /// A cell of which no figure is on both sides proves nothing.
 void find_empty_cells(const std::vector<Cell>& cells, Comparison& comparison) {
   for (const Cell& cell : cells) {
@@ -54,21 +49,19 @@ void find_empty_cells(const std::vector<Cell>& cells, Comparison& comparison) {
     };
     if (std::any_of(comparison.exact.begin(), comparison.exact.end(), numbers)) continue;
     if (std::any_of(comparison.stochastic.begin(), comparison.stochastic.end(), gated)) continue;
-    find(comparison, CompareVerdict::kInconclusive, cell.name + ": nothing was measured");
+    comparison.find(CompareVerdict::kInconclusive, cell.name + ": nothing was measured");
   }
 }
 
 void find_rows(Comparison& comparison) {
   for (const ExactRow& row : comparison.exact) {
-    find(
-        comparison, row.verdict,
-        fmt::format("{}: {}: {} ({})", row.cell, row.metric, verdict_name(row.verdict), row.words));
+    comparison.find(row.verdict, fmt::format("{}: {}: {} ({})", row.cell, row.metric,
+                                             verdict_name(row.verdict), row.words));
   }
   for (const StochasticRow& row : comparison.stochastic) {
     if (!row.judged()) continue;
-    find(
-        comparison, row.verdict,
-        fmt::format("{}: {}: {} ({})", row.cell, row.metric, verdict_name(row.verdict), row.words));
+    comparison.find(row.verdict, fmt::format("{}: {}: {} ({})", row.cell, row.metric,
+                                             verdict_name(row.verdict), row.words));
   }
 }
 
@@ -76,10 +69,10 @@ void find_lone_cells(Comparison& comparison) {
   const CompareVerdict gone =
       comparison.cells == 0 ? CompareVerdict::kNotComparable : CompareVerdict::kIncomplete;
   for (const std::string& cell : comparison.only_base) {
-    find(comparison, gone, cell + ": NEW has no such cell");
+    comparison.find(gone, cell + ": NEW has no such cell");
   }
   for (const std::string& cell : comparison.only_candidate) {
-    find(comparison, CompareVerdict::kCalibrationNeeded, cell + ": BASE has no such cell");
+    comparison.find(CompareVerdict::kCalibrationNeeded, cell + ": BASE has no such cell");
   }
 }
 
@@ -101,8 +94,8 @@ void find_lost_runs(const Side& base, const Side& candidate, Comparison& compari
       if (!is_skipped(base, run.name) || !is_skipped(candidate, run.name)) blamed.push_back(run);
     }
     for (const LostRun& run : by_reason(blamed)) {
-      find(comparison, is_base ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kIncomplete,
-           words_of(run));
+      comparison.find(is_base ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kIncomplete,
+                      words_of(run));
     }
     for (const std::string& words : side->left_out) {
       comparison.notes.push_back(fmt::format("{}: {}", is_base ? "BASE" : "NEW", words));
@@ -120,9 +113,10 @@ void find_clock_skew(const Side& base, const Side& candidate, Comparison& compar
   if (!earlier(last, first)) return;
   comparison.differences.push_back(
       {"", "created_utc", first.result.created_utc, last.result.created_utc});
-  find(comparison, CompareVerdict::kNotComparable,
-       "every run of NEW was made before every run of BASE, by their clocks: BASE and NEW are "
-       "swapped, or a clock is wrong");
+  comparison.find(
+      CompareVerdict::kNotComparable,
+      "every run of NEW was made before every run of BASE, by their clocks: BASE and NEW are "
+      "swapped, or a clock is wrong");
 }
 
 /// The same version must be the same recipe. What --set changed is said to be changed.
@@ -144,9 +138,9 @@ std::vector<Cell> comparable_cells(const Cells& cells, Comparison& comparison) {
   for (const CellWithoutPairs& cell : cells.without_pairs) {
     comparison.differences.push_back(
         {cell.name, "seeds.base", cell.base_seeds, cell.candidate_seeds});
-    find(comparison, CompareVerdict::kNotComparable,
-         fmt::format("{}: no seed in common (BASE: {}; NEW: {})", cell.name, cell.base_seeds,
-                     cell.candidate_seeds));
+    comparison.find(CompareVerdict::kNotComparable,
+                    fmt::format("{}: no seed in common (BASE: {}; NEW: {})", cell.name,
+                                cell.base_seeds, cell.candidate_seeds));
   }
   for (const Cell& cell : cells.both) {
     std::vector<FieldDifference> differences = identity_differences(cell);
@@ -154,8 +148,8 @@ std::vector<Cell> comparable_cells(const Cells& cells, Comparison& comparison) {
       comparable.push_back(cell);
       continue;
     }
-    find(comparison, verdict_of(differences),
-         fmt::format("{}: differs in {}", cell.name, first_of(differences)));
+    comparison.find(verdict_of(differences),
+                    fmt::format("{}: differs in {}", cell.name, first_of(differences)));
     std::move(differences.begin(), differences.end(), std::back_inserter(comparison.differences));
   }
   return comparable;
@@ -233,7 +227,7 @@ Comparison compare(const Side& base, const Side& candidate, const StochasticOpti
   if (!base.runs.empty() && !candidate.runs.empty()) {
     find_clock_skew(base, candidate, comparison);
   } else if (comparison.reasons.empty()) {
-    find(comparison, CompareVerdict::kSkipped, "nothing can run here");
+    comparison.find(CompareVerdict::kSkipped, "nothing can run here");
   }
   return comparison;
 }
@@ -243,15 +237,12 @@ namespace {
 /// "throughput 16.84 images/s, was 16.00 images/s (5.3 % more)"; empty where a side lacks it.
 std::string change_words(const MetricRow& row, const std::vector<const Result*>& base,
                          const Result& now) {
-  const auto value_in = [&row](const Result& result) {
-    const Metric* metric = find_metric(result, row.name);
-    return metric == nullptr ? std::nullopt : metric->value;
-  };
   std::vector<double> before;
   for (const Result* run : base) {
-    if (const auto value = value_in(*run); value && std::isfinite(*value)) before.push_back(*value);
+    if (const auto value = metric_value(*run, row.name); value && std::isfinite(*value))
+      before.push_back(*value);
   }
-  const std::optional<double> value = value_in(now);
+  const std::optional<double> value = metric_value(now, row.name);
   if (before.empty() || !value) return "";
   const double was = median(before);
   const std::string is = fmt::format("{} {}", row.spoken, spoken_value(row, *value));

@@ -31,7 +31,7 @@ struct Noise {
 
 struct StochasticOptions {
   double alpha = kAlpha;
-  int64_t resamples = 10000;  ///< bootstrap resamples of a gated row
+  int64_t resamples = kResamples;  ///< bootstrap resamples of a gated row
   uint64_t seed = 0;
   /// The calibrated noise of each metric; of one cell alone by "CELL: METRIC".
   std::map<std::string, Noise> noise;

@@ -25,7 +25,7 @@ std::string_view verdict_name(CompareVerdict verdict) {
 }
 
 std::string verdict_cell(CompareVerdict verdict) {
-  return verdict_cell(verdict_name(verdict), exit_code_of(verdict) == ExitCode::kPass);
+  return verdict_cell(verdict_name(verdict), passes(verdict));
 }
 
 ExitCode exit_code_of(CompareVerdict verdict) {
@@ -53,6 +53,15 @@ ExitCode exit_code_of(CompareVerdict verdict) {
       return ExitCode::kFailed;
   }
   throw std::logic_error("exit_code_of: not a verdict");
+}
+
+bool passes(CompareVerdict verdict) {
+  return exit_code_of(verdict) == ExitCode::kPass;
+}
+
+void Comparison::find(CompareVerdict found, const std::string& reason) {
+  verdict = std::max(verdict, found);
+  if (!passes(found)) reasons.push_back(reason);
 }
 
 bool Comparison::any_stored() const {

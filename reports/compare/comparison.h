@@ -56,6 +56,7 @@ inline constexpr std::array json::kNames<CompareVerdict>{
 /// The verdict in a table.
 [[nodiscard]] std::string verdict_cell(CompareVerdict verdict);
 [[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
+[[nodiscard]] bool passes(CompareVerdict verdict);
 
 /// Says whether a comparison that proves nothing fails: --inconclusive.
 enum class Inconclusive { kFails, kWarns };
@@ -71,6 +72,9 @@ struct FieldDifference {
   std::string base;
   std::string candidate;
 };
+
+/// The figure without noise that compares the digests of all losses.
+inline constexpr const char* kLossTrace = "loss trace";
 
 /// A figure without noise, or a digest.
 struct ExactRow {
@@ -153,6 +157,8 @@ struct Comparison {
 
   /// Returns whether a gate was judged by runs that were not made in turns.
   [[nodiscard]] bool any_stored() const;
+  /// Takes in a finding: the worst decides, and `reason` stands for one that is not a pass.
+  void find(CompareVerdict found, const std::string& reason);
 };
 
 /// Returns the exit code of a comparison: its verdict's, or 0 where it was let pass.
@@ -171,11 +177,14 @@ struct Comparison {
 /// GitHub refuses a comment of more characters.
 inline constexpr size_t kCommentLimit = 65536;
 
+/// The invisible mark by which a script finds the comment that it made.
+inline constexpr std::string_view kComparisonMark = "<!-- noisemark comparison -->";
+
 /// A comparison for people, fit for a pull request's comment: the verdict and its reasons, whether
 /// the sides are comparable, the gates, what has no noise, who owns the memory, utilization,
 /// quality, the noise, what to do next; everything else folded away, or left out where the text
-/// would be longer than `limit` bytes. It ends with an invisible mark by which a script finds the
-/// comment that it made. A pure function, byte for byte.
+/// would be longer than `limit` bytes. It ends with kComparisonMark. A pure function, byte for
+/// byte.
 [[nodiscard]] std::string comparison_markdown(const Comparison& comparison,
                                               size_t limit = kCommentLimit);
 

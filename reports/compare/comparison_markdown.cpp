@@ -20,7 +20,6 @@ namespace {
 constexpr const char* kHowStored =
     "Where runs were not made in turns it is that of Welch's test with the variance between "
     "sessions added, which is weaker evidence.\n";
-constexpr std::string_view kMark = "\n<!-- noisemark comparison -->\n";
 
 /// Returns the cell of which all figures are, or no text where there are several.
 std::string lone_cell(const Comparison& comparison) {
@@ -68,9 +67,8 @@ std::string counts(const Comparison& comparison) {
   for (const auto& [verdict, count] : gates) {
     parts.push_back(fmt::format("{} {}", count, verdict_name(verdict)));
   }
-  const auto passed = std::count_if(
-      comparison.exact.begin(), comparison.exact.end(),
-      [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
+  const auto passed = std::count_if(comparison.exact.begin(), comparison.exact.end(),
+                                    [](const ExactRow& row) { return passes(row.verdict); });
   return fmt::format("Both sides have {}. {}. {} of {} figures without noise pass. {}.\n",
                      format_counted(comparison.cells, "cell"),
                      !parts.empty() ? fmt::format("Gates with noise say {}", fmt::join(parts, ", "))
@@ -115,14 +113,10 @@ std::string environment(const std::vector<FieldDifference>& differences) {
       differences.size() == 1 ? "s" : "", table.text());
 }
 
-/// A digest of 64 digits breaks nowhere, and two of them are wider than a page: their first 12 tell
-/// them apart.
+/// A digest of 64 digits breaks nowhere, and two of them are wider than a page: their first digits
+/// tell them apart.
 std::string shown_value(const std::string& value) {
-  constexpr size_t kDigest = 64;
-  constexpr size_t kShown = 12;
-  const bool digest =
-      value.size() == kDigest && value.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return digest ? value.substr(0, kShown) : value;
+  return is_sha256(value) ? shown_digits(value) : value;
 }
 
 /// A suite that was not finished has many.
@@ -436,11 +430,12 @@ std::string comparison_markdown(const Comparison& comparison, size_t limit) {
       memory_by_owner(comparison) + explanations(comparison) + noise(comparison) + "\n## Next\n\n" +
       next_step(comparison) + repeat(comparison) + std::string(kGlossaryLine));
   const std::string details = finished_page(other_figures(comparison) + bytes_by_owner(comparison));
-  const bool fits = details.empty() || text.size() + details.size() + kMark.size() <= limit;
+  const std::string mark = fmt::format("\n{}\n", kComparisonMark);
+  const bool fits = details.empty() || text.size() + details.size() + mark.size() <= limit;
   text += fits ? details
                : "\nOther figures and bytes by owner were left out for their length; `--format "
                  "json` has them.\n";
-  return text + std::string(kMark);
+  return text + mark;
 }
 
 namespace {

@@ -147,7 +147,7 @@ void judge_by_interval(PairedSample& sample, const Family& family, const Evidenc
   const double margin = margin_of(row);
   const Interval& wide = evidence.wide;
   const Interval& narrow = evidence.narrow;
-  const Sensitivity sensitivity{family.alpha, 0.8};
+  const Sensitivity sensitivity{family.alpha};
   row.detectable_frac = std::expm1(smallest_detectable(evidence.deviation, row.pairs, sensitivity));
   const bool better = sample.p.better * static_cast<double>(family.gates) < family.alpha;
   if (*row.p_adjusted < family.alpha && wide.low > margin) {
@@ -201,7 +201,8 @@ void judge(PairedSample& sample, const Family& family, const StochasticOptions& 
   if (same || refused(sample, family)) {
     describe_ratio(sample, options.resamples, options.seed);
   } else {
-    // Holds that interval: drawing it again would take as long as all the rest.
+    // It has the interval of the ratio too, because drawing that again takes as long as all the
+    // rest.
     const Evidence evidence = evidence_of(sample, options);
     describe(row, evidence);
     judge_by_interval(sample, family, evidence);

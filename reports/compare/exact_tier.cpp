@@ -56,9 +56,8 @@ Figure owned_figure(const Result& result, const std::string& at, const std::stri
   const MemorySnapshot* shot = snapshot_at(result, at);
   if (shot == nullptr) return {};
   if (owner.empty()) return {static_cast<double>(shot->unattributed_bytes), ""};
-  const auto bytes = shot->by_category.find(owner);
   // A program that does not know the owner counts nothing for it.
-  return {static_cast<double>(bytes == shot->by_category.end() ? 0 : bytes->second), ""};
+  return {static_cast<double>(shot->bytes_of(owner)), ""};
 }
 
 void add_owned(const Result& result, std::map<std::string, Exact>& rows) {
@@ -89,7 +88,7 @@ std::vector<Exact> figures_of(const Cell& cell) {
                        [name](const Result& r) { return metric_figure(r, name); }});
   }
   if (cell.pairs.front().first->result.protocol.deterministic) {
-    figures.push_back({"loss trace", "", Rule::kEqual, [](const Result& r) {
+    figures.push_back({kLossTrace, "", Rule::kEqual, [](const Result& r) {
                          return Figure{{}, r.determinism.loss_trace_sha256};
                        }});
   }
@@ -277,7 +276,7 @@ bool could_not_be_had(const Cell& cell, const std::string& metric) {
       const bool made = find_metric_row(metric)->pass == MetricPass::kProfile
                             ? protocol.profile_steps > 0
                             : protocol.memory_steps > 0;
-      return !made || result.identity.framework != "noisemark";
+      return !made || !result.identity.is_own();
     };
     return without(pair.first->result) && without(pair.second->result);
   });

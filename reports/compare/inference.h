@@ -110,7 +110,7 @@ struct Equivalence {
 
 struct Sensitivity {
   double alpha = kAlpha;  ///< one-sided
-  double power = 0.8;
+  double power = kPower;
 };
 
 /// The smallest true mean, in its standard errors, that a one-sided t test with so many degrees of

@@ -322,7 +322,7 @@ Side read_place(Place place, Broken broken) {
     side.runs.push_back({place.path, json ? read_result(place.path) : read_reported(place.path)});
   } else {
     FoundRuns& found = place.found;
-    // Says why there is nothing.
+    // This throws an error that says why there is nothing.
     if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(place.path);
     for (const fs::path& folder : found.folders) {
       refusals.note([&] { read_run(place.path, folder, broken, side); });
@@ -336,30 +336,16 @@ Side read_place(Place place, Broken broken) {
   return side;
 }
 
-std::string device_kind(const Identity& id) {
-  return id.device.substr(0, id.device.find(':'));
-}
-
 CellKey key_of(const Identity& id) {
-  return {id.benchmark, id.scale,        id.mode,      id.baseline,
-          id.precision, device_kind(id), id.framework, id.reduction};
+  return {id.benchmark, id.scale,         id.mode,      id.baseline,
+          id.precision, id.device_kind(), id.framework, id.reduction};
 }
 
 std::map<CellKey, Runs> by_cell(const Side& side) {
   std::map<CellKey, Runs> cells;
   for (const NamedResult& run : side.runs) cells[key_of(run.result.identity)].push_back(&run);
-  for (auto& [key, runs] : cells) {
-    std::sort(runs.begin(), runs.end(), [](const NamedResult* a, const NamedResult* b) {
-      return std::tie(a->result.seeds.base, a->result.created_utc, a->result.run_id) <
-             std::tie(b->result.seeds.base, b->result.created_utc, b->result.run_id);
-    });
-  }
+  for (auto& [key, runs] : cells) sort_by_seed(runs);
   return cells;
-}
-
-std::string lone_run(const std::string& cell, const char* side, const NamedResult& run) {
-  return fmt::format("{}: run {} of {}, seed {}", cell, run.result.run_id, side,
-                     run.result.seeds.base);
 }
 
 std::string seeds_of(const Runs& runs) {
@@ -372,22 +358,10 @@ Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
   // Work of one's own on either side takes the official name from both.
   const Identity& custom = candidate.front()->result.identity;
   Cell cell{cell_name(custom.custom ? custom : base.front()->result.identity), {}};
-  size_t i = 0;
-  size_t j = 0;
-  while (i < base.size() || j < candidate.size()) {
-    const bool base_left = i < base.size();
-    const bool candidate_left = j < candidate.size();
-    const bool same = base_left && candidate_left &&
-                      base[i]->result.seeds.base == candidate[j]->result.seeds.base;
-    if (same) {
-      cell.pairs.emplace_back(base[i++], candidate[j++]);
-    } else if (base_left &&
-               (!candidate_left || base[i]->result.seeds.base < candidate[j]->result.seeds.base)) {
-      cells.unpaired.push_back(lone_run(cell.name, "BASE", *base[i++]));
-    } else {
-      cells.unpaired.push_back(lone_run(cell.name, "NEW", *candidate[j++]));
-    }
-  }
+  cell.pairs = pair_by_seed(base, candidate, [&](const NamedResult& run, bool is_base) {
+    cells.unpaired.push_back(fmt::format("{}: run {} of {}, seed {}", cell.name, run.result.run_id,
+                                         is_base ? "BASE" : "NEW", run.result.seeds.base));
+  });
   return cell;
 }
 
@@ -479,11 +453,38 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
   return sides;
 }
 
+void sort_by_seed(std::vector<const NamedResult*>& runs) {
+  std::sort(runs.begin(), runs.end(), [](const NamedResult* a, const NamedResult* b) {
+    return std::tie(a->result.seeds.base, a->result.created_utc, a->result.run_id) <
+           std::tie(b->result.seeds.base, b->result.created_utc, b->result.run_id);
+  });
+}
+
+std::vector<RunPair> pair_by_seed(
+    const std::vector<const NamedResult*>& base, const std::vector<const NamedResult*>& candidate,
+    const std::function<void(const NamedResult& run, bool is_base)>& alone) {
+  const auto seed_of = [](const NamedResult* run) { return run->result.seeds.base; };
+  std::vector<RunPair> pairs;
+  auto a = base.begin();
+  auto b = candidate.begin();
+  while (a != base.end() || b != candidate.end()) {
+    const bool both = a != base.end() && b != candidate.end();
+    if (both && seed_of(*a) == seed_of(*b)) {
+      pairs.emplace_back(*a++, *b++);
+    } else if (both ? seed_of(*a) < seed_of(*b) : a != base.end()) {
+      alone(**a++, true);
+    } else {
+      alone(**b++, false);
+    }
+  }
+  return pairs;
+}
+
 std::string cell_name(const Identity& id) {
-  std::string name = fmt::format("{}, mode {}, baseline {}, {}, {}{}{}", benchmark_name(id),
-                                 id.mode, id.baseline, id.precision, device_kind(id),
-                                 id.framework == "noisemark" ? "" : ", " + id.framework,
-                                 id.reduction.empty() ? "" : ", reduced in " + id.reduction);
+  std::string name =
+      fmt::format("{}, mode {}, baseline {}, {}, {}{}{}", benchmark_name(id), id.mode, id.baseline,
+                  id.precision, id.device_kind(), id.is_own() ? "" : ", " + id.framework,
+                  id.reduction.empty() ? "" : ", reduced in " + id.reduction);
   if (!id.custom) return name;
   // A file of one's own has no words that tell it from another, or from its next state.
   const std::string digest = id.overrides.empty() ? shown_digits(id.definition_sha256) : "";

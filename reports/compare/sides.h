@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -97,6 +98,14 @@ enum class Broken { kIsRefused, kIsLost };
 [[nodiscard]] std::string cell_name(const Identity& identity);
 
 using RunPair = std::pair<const NamedResult*, const NamedResult*>;  ///< base, candidate
+
+/// Sorts runs by seed, then by their creation.
+void sort_by_seed(std::vector<const NamedResult*>& runs);
+
+/// Pairs sorted runs within equal seeds, and does `alone` with those that have no partner.
+[[nodiscard]] std::vector<RunPair> pair_by_seed(
+    const std::vector<const NamedResult*>& base, const std::vector<const NamedResult*>& candidate,
+    const std::function<void(const NamedResult& run, bool is_base)>& alone);
 
 struct Cell {
   std::string name;

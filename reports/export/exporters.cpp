@@ -15,6 +15,7 @@
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/comparison.h"
+#include "reports/compare/comparison_fields.h"
 #include "reports/compare/sides.h"
 #include "reports/export/junit.h"
 #include "reports/render/report_sections.h"
@@ -117,13 +118,13 @@ constexpr ExportFormat kFormats[] = {
      [](const CollectedResults& results) { return summary_markdown(results); },
      [](const Comparison& comparison) { return comparison_markdown(comparison); },
      {"# ", kResultsMark},
-     {"# ", "<!-- noisemark comparison -->"}},
+     {"# ", kComparisonMark}},
     {"json",
      "the whole comparison",
      nullptr,
      comparison_json,
      {},
-     {"{", "\"noisemark.comparison\""}},
+     {"{", json::kComparisonDocument.name}},
     {"junit",
      "JUnit XML with a test case per gate",
      junit_of,

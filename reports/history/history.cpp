@@ -22,15 +22,8 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr size_t kIdentityDigits = 12;
-
 using Runs = std::vector<const NamedResult*>;
 using GroupKey = std::pair<std::string, Strings>;  ///< cell, identity
-
-bool finished(const Result& result) {
-  const auto code = static_cast<ExitCode>(result.exit.code);
-  return code == ExitCode::kPass || code == ExitCode::kFailed;
-}
 
 HistoryRun run_of(const NamedResult& named) {
   const Result& result = named.result;
@@ -41,7 +34,7 @@ HistoryRun run_of(const NamedResult& named) {
 std::string digest_of(const Strings& identity) {
   std::string text;
   for (const auto& [field, value] : identity) text += fmt::format("{}={}\n", field, value);
-  return sha256_of(text).substr(0, kIdentityDigits);
+  return shown_digits(sha256_of(text));
 }
 
 /// Medians of the levels around each change.
@@ -162,7 +155,7 @@ History history_of(const std::vector<NamedResult>& results, const std::vector<st
   history.options = options;
   std::map<GroupKey, Runs> groups;
   for (const NamedResult& run : results) {
-    if (finished(run.result)) {
+    if (is_finished(run.result)) {
       groups[{cell_name(run.result.identity), identity_fields(run.result)}].push_back(&run);
     } else {
       history.left_out.push_back(
@@ -209,9 +202,7 @@ size_t count_worse(const History& history) {
   size_t count = 0;
   for (const HistoryGroup& group : history.groups) {
     for (const HistorySeries& series : group.series) {
-      count += static_cast<size_t>(
-          std::count_if(series.changes.begin(), series.changes.end(),
-                        [&](const HistoryChange& change) { return is_worse(series, change); }));
+      for (const HistoryChange& change : series.changes) count += is_worse(series, change) ? 1 : 0;
     }
   }
   return count;
@@ -251,7 +242,7 @@ std::string changes(const HistoryGroup& group) {
                      format_quantity(change.before, series.unit),
                      format_quantity(change.after, series.unit),
                      change.before != 0 ? fmt::format("{:.4f}", change.after / change.before) : "",
-                     change.p ? fmt::format("{:.2g}", *change.p) : "exact", way(series, change)});
+                     change.p ? format_p_value(change.p) : "exact", way(series, change)});
     }
   }
   if (!table.empty()) return fmt::format("\n{}", table.text());
@@ -309,6 +300,16 @@ std::string too_short(const HistoryGroup& group, const ChangePointOptions& optio
       fmt::join(names, ", "), fewest_values(options));
 }
 
+/// "history_1_images_per_s": the name of the plot of a series, by the number of its group.
+std::string history_plot_name(size_t group, const std::string& metric) {
+  std::string name = fmt::format("history_{}_{}", group, metric);
+  for (char& c : name) {
+    const bool kept = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!kept) c = '_';
+  }
+  return name;
+}
+
 std::string section(size_t number, const HistoryGroup& group, const History& history,
                     const Plots& plots) {
   std::string text = fmt::format("\n## {}\n\n{}, identity {}.\n", plain(group.cell),
@@ -318,10 +319,7 @@ std::string section(size_t number, const HistoryGroup& group, const History& his
   }
   text += changes(group) + too_short(group, history.options);
   for (const HistorySeries& series : group.series) {
-    const std::string file = fmt::format("plots/{}.svg", history_plot_name(number, series.metric));
-    for (const PlotLink& one : plots.links) {
-      if (one.file == file) text += fmt::format("\n{}\n", picture(one.title, one.file));
-    }
+    text += plot_line(plots, history_plot_name(number, series.metric));
   }
   return text + runs(group);
 }
@@ -362,7 +360,7 @@ std::string history_markdown(const History& history, const Plots& plots) {
       times(count_changes(history), "change", "changes"),
       worse > 0 ? fmt::format(" ({} worse)", worse) : "",
       left_out > 0 ? ", " + times(left_out, "figure", "figures") + " not searched" : "");
-  if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
+  text += left_out_line(plots);
   if (!history.left_out.empty()) {
     text += "\nLeft out, with the reason:\n\n";
     for (const std::string& run : history.left_out) text += fmt::format("- {}\n", plain(run));
@@ -394,9 +392,7 @@ std::vector<std::pair<size_t, size_t>> levels_of(const HistorySeries& series) {
 std::string levels_text(const HistorySeries& series) {
   std::string text = "# level: run value\n";
   for (const auto& [begin, end] : levels_of(series)) {
-    const std::vector<double> part(series.values.begin() + static_cast<std::ptrdiff_t>(begin),
-                                   series.values.begin() + static_cast<std::ptrdiff_t>(end));
-    const double level = median(part);
+    const double level = median(std::span(series.values).subspan(begin, end - begin));
     text += fmt::format("{} {:.9g}\n{} {:.9g}\n\n", series.runs[begin] + 1, level,
                         series.runs[end - 1] + 1, level);
   }
@@ -446,15 +442,6 @@ PlotSource plot_of(size_t number, const HistoryGroup& group, const HistorySeries
 }
 
 }  // namespace
-
-std::string history_plot_name(size_t group, const std::string& metric) {
-  std::string name = fmt::format("history_{}_{}", group, metric);
-  for (char& c : name) {
-    const bool kept = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (!kept) c = '_';
-  }
-  return name;
-}
 
 std::vector<PlotSource> history_plots(const History& history) {
   std::vector<PlotSource> plots;

@@ -36,7 +36,7 @@ struct HistorySeries {
   std::vector<size_t> runs;  ///< indices of the group's runs that have a value
   std::vector<double> values;
   std::vector<HistoryChange> changes;
-  bool too_few = false;  ///< values for any change to be found
+  bool too_few = false;  ///< there are too few values for any change to be found
 };
 
 /// Runs of one cell whose identity agrees in everything but the seed.
@@ -69,8 +69,5 @@ struct History {
 /// A plot of each gated metric, of each one with a change, and of peak_bytes: values in the order
 /// of the runs, the median of each level. A pure function.
 [[nodiscard]] std::vector<PlotSource> history_plots(const History& history);
-
-/// "history_1_images_per_s": the name of the plot of a series, by the number of its group.
-[[nodiscard]] std::string history_plot_name(size_t group, const std::string& metric);
 
 }  // namespace noisemark::reports

@@ -8,6 +8,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "reports/base/markdown.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -237,7 +239,7 @@ void Writer::text(MD_TEXTTYPE type, std::string_view words) {
   if (pictures_ > 0) return;
   switch (type) {
     case MD_TEXT_NULLCHAR:
-      html_ += "\xEF\xBF\xBD";
+      html_ += kReplacement;
       break;
     case MD_TEXT_BR:
       html_ += "<br>\n";

@@ -71,11 +71,6 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Returns whether the path lies below the page's folder: a page takes in no other file.
-bool is_below(const fs::path& path) {
-  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
-}
-
 std::string kind_of_picture(const fs::path& file) {
   constexpr std::array kKinds{std::pair{".svg", "image/svg+xml"}, std::pair{".png", "image/png"}};
   for (const auto& [extension, kind] : kKinds) {
@@ -99,7 +94,7 @@ class Pictures {
     const fs::path file = folder / path;
     const std::string kind = kind_of_picture(file);
     std::error_code none;
-    if (folder.empty() || kind.empty() || !is_below(path) || !fs::is_regular_file(file, none) ||
+    if (folder.empty() || kind.empty() || !leads_below(path) || !fs::is_regular_file(file, none) ||
         fs::file_size(file, none) > kMostPictureBytes) {
       return fmt::format("<em>{} ({})</em>", html_text(words), html_text(address));
     }
@@ -134,7 +129,7 @@ std::string page_of_link(const fs::path& folder, std::string_view address) {
     fs::path page = path_of_address(address);
     page.replace_extension(".html");
     std::error_code none;
-    if (is_below(page) && fs::is_regular_file(folder / page, none)) {
+    if (leads_below(page) && fs::is_regular_file(folder / page, none)) {
       return std::string(address.substr(0, address.size() - kMarkdown.size())) + ".html";
     }
   }

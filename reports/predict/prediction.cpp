@@ -40,8 +40,7 @@ double bytes_of(const BatchPoint& point) {
 }  // namespace
 
 BatchPoint batch_point(const Result& result, const std::string& where) {
-  const Metric* rate = find_metric(result, kRateMetric);
-  if (rate == nullptr || !rate->value) {
+  if (!metric_value(result, kRateMetric)) {
     throw bad_input(where, std::string(kRateMetric), "not measured", "a run that measured it");
   }
   if (!result.memory.measured) {

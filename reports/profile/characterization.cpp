@@ -330,7 +330,7 @@ void add_work(const StepWork& work, Workload& workload) {
 double mean_step_s(const Recording& recording) {
   int64_t sum_ns = 0;
   for (const ProfiledEvent& event : recording.events) {
-    if (!event.on_device && event.name.starts_with(kStepPrefix)) sum_ns += event.duration_ns();
+    if (event.is_step()) sum_ns += event.duration_ns();
   }
   return recording.steps > 0
              ? static_cast<double>(sum_ns) / kNsPerS / static_cast<double>(recording.steps)
@@ -343,9 +343,7 @@ namespace {
 std::vector<int64_t> ends_of_operators(const Recording& recording, const ProfiledEvent& step) {
   std::vector<const ProfiledEvent*> all;
   for (const ProfiledEvent& event : recording.events) {
-    const bool within = event.start_ns >= step.start_ns && event.end_ns <= step.end_ns;
-    const bool is_operator = event.kind == ProfiledKind::kOperator && !event.on_device;
-    if (within && is_operator) all.push_back(&event);
+    if (event.is_operator_within(step)) all.push_back(&event);
   }
   std::stable_sort(all.begin(), all.end(), [](const ProfiledEvent* a, const ProfiledEvent* b) {
     return std::pair(a->start_ns, -a->end_ns) < std::pair(b->start_ns, -b->end_ns);
@@ -366,7 +364,7 @@ int64_t most_live_bytes(const Recording& recording) {
                    [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
   int64_t most = 0;
   for (const ProfiledEvent& step : recording.events) {
-    if (step.on_device || !step.name.starts_with(kStepPrefix)) continue;
+    if (!step.is_step()) continue;
     int64_t live = 0;
     size_t next = 0;
     while (next < memory.size() && memory[next].time_ns < step.start_ns) ++next;

@@ -256,8 +256,8 @@ std::string proposals_section(const Profile& profile) {
   }
   return fmt::format(
       "\n## What to try\n\n{}\nWhat the operators take beyond their roof is the most that is to be "
-      "won "
-      "while they move the same bytes. `fused` joins operators, which then move fewer bytes, so it "
+      "won while they move the same bytes. `fused` joins operators, which then move fewer bytes, "
+      "so it "
       "may win more. Measure what is won: `noisemark sweep` with `--axis baseline=` runs both.\n",
       table.text());
 }

@@ -20,8 +20,7 @@ int64_t total(const MemoryCounter& counter) {
 const ProfiledEvent* last_step(const Recording& recording) {
   const ProfiledEvent* last = nullptr;
   for (const ProfiledEvent& event : recording.events) {
-    if (event.on_device || !event.name.starts_with(kStepPrefix)) continue;
-    if (last == nullptr || event.start_ns > last->start_ns) last = &event;
+    if (event.is_step() && (last == nullptr || event.start_ns > last->start_ns)) last = &event;
   }
   return last;
 }

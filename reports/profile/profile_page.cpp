@@ -99,14 +99,11 @@ class Page {
             ? fmt::format("Memory by owner is a counter in it, at {} instants.\n",
                           format_count(profile_.counters))
             : fmt::format("Memory by owner is not in it: {}.\n", plain(profile_.counters_missing));
-    if (!plots_.left_out.empty()) {
-      text += fmt::format("\nPlots were left out: {}.\n", plain(plots_.left_out));
-    }
-    return text;
+    return text + left_out_line(plots_);
   }
 
   [[nodiscard]] std::string memory() const {
-    const std::string plot = plot_line(plots_, "memory");
+    const std::string plot = plot_line(plots_, kMemoryPlot);
     return plot.empty() ? "" : "\n## Memory by owner\n" + plot;
   }
 

@@ -11,6 +11,12 @@
 /// The events of some training steps as a profiler saw them, without LibTorch's types.
 namespace noisemark::reports {
 
+/// The names of spans begin so: of layer «conv_in», of phase «backward», and of a step.
+inline constexpr const char* kLayerPrefix = "layer ";
+inline constexpr const char* kPhasePrefix = "phase ";
+inline constexpr const char* kBackwardPhase = "backward";
+inline constexpr const char* kStepPrefix = "ProfilerStep#";
+
 enum class ProfiledKind : uint8_t {
   kOperator,  ///< has whatever else the host records too, such as the nodes of autograd's engine
   kBackward,  ///< a node of autograd that computes gradients; it has `sequence`
@@ -34,6 +40,13 @@ struct ProfiledEvent {
   uint64_t forward_thread = 0;
 
   [[nodiscard]] int64_t duration_ns() const { return end_ns - start_ns; }
+  /// Returns whether it is a whole step, on the host.
+  [[nodiscard]] bool is_step() const { return !on_device && name.starts_with(kStepPrefix); }
+  /// Returns whether it is an operator on the host within `span`.
+  [[nodiscard]] bool is_operator_within(const ProfiledEvent& span) const {
+    return kind == ProfiledKind::kOperator && !on_device && start_ns >= span.start_ns &&
+           end_ns <= span.end_ns;
+  }
 };
 
 /// An allocation (bytes above 0) or a release.
@@ -59,12 +72,6 @@ struct Recording {
   int64_t steps = 0;
   bool has_device = false;  ///< events of a device were asked for
 };
-
-/// The spans' names: of layer «conv_in», and of phase «backward».
-inline constexpr const char* kLayerPrefix = "layer ";
-inline constexpr const char* kPhasePrefix = "phase ";
-inline constexpr const char* kBackwardPhase = "backward";
-inline constexpr const char* kStepPrefix = "ProfilerStep#";
 
 /// Memory by owner at one instant.
 struct MemoryCounter {

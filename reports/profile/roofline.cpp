@@ -29,8 +29,7 @@ using Calls = std::vector<const ProfiledEvent*>;
 std::vector<Calls> calls_within(const Recording& recording, const ProfiledEvent& step) {
   Calls all;
   for (const ProfiledEvent& event : recording.events) {
-    const bool within = event.start_ns >= step.start_ns && event.end_ns <= step.end_ns;
-    if (event.kind == ProfiledKind::kOperator && !event.on_device && within) all.push_back(&event);
+    if (event.is_operator_within(step)) all.push_back(&event);
   }
   std::stable_sort(all.begin(), all.end(), [](const ProfiledEvent* a, const ProfiledEvent* b) {
     return std::tie(a->start_ns, a->id) < std::tie(b->start_ns, b->id);
@@ -252,7 +251,7 @@ Roofline make_roofline(const Recording& recording, const StepWork& work,
   double steps = 0;
   double step_ns = 0;
   for (const ProfiledEvent& event : recording.events) {
-    if (event.on_device || !event.name.starts_with(kStepPrefix)) continue;
+    if (!event.is_step()) continue;
     const std::vector<Calls> threads = calls_within(recording, event);
     require_same_threads(event, threads.size(), work.size());
     for (size_t t = 0; t < threads.size(); ++t) {
@@ -519,7 +518,6 @@ std::optional<PlotSource> roofline_plot(const Roofline& roofline) {
 
 namespace {
 
-constexpr double kGigaFlop = 1e9;
 constexpr double kAssumedShare = 0.7;  ///< share of every peak that the study assumes
 
 constexpr const char* kStepModelWords =
@@ -559,7 +557,7 @@ std::string step_model_section(const Roofline& roofline) {
     table.add_row({part.name, known ? format_ms(part.roof_s) : std::string(kMissing),
                    known ? format_percent(part.roof_s / model_s) : "", format_ms(part.time_s),
                    format_percent(part.time_s / roofline.step_s),
-                   known ? fmt::format("{:.3f}", part.flop / kGigaFlop) : "",
+                   known ? fmt::format("{:.3f}", part.flop / kGiga) : "",
                    known ? format_mib(static_cast<int64_t>(part.bytes)) : ""});
     if (!known) missing += fmt::format("- {}: {}\n", part.name, plain(part.missing));
   }

@@ -33,6 +33,255 @@ namespace fs = std::filesystem;
 constexpr const char* kResult = "result.json";
 constexpr const char* kEvents = "events.mlog";
 
+struct BaselineCell {
+  std::string name;                      ///< cell_name()
+  std::vector<const NamedResult*> runs;  ///< runs in the order of seed, then of creation
+};
+
+void check_run(const NamedResult& run) {
+  const Result& result = run.result;
+  const auto refuse = [&](const std::string& why) {
+    return bad_input(run.name, "", why, "a run that makes a baseline");
+  };
+  if (result.identity.custom) throw refuse("its definition was changed");
+  if (result.exit.code != static_cast<int>(ExitCode::kPass)) {
+    throw refuse("it did not pass: " + result.exit.status);
+  }
+  if (result.identity.data == "unofficial") throw refuse("it trained on unofficial data");
+}
+
+void check_identity(const BaselineCell& cell) {
+  const Strings first = identity_fields(cell.runs.front()->result);
+  for (const NamedResult* run : cell.runs) {
+    std::vector<std::string> differ;
+    for (const FieldDifference& found : differing_fields(first, identity_fields(run->result))) {
+      differ.push_back(found.field);
+    }
+    if (differ.empty()) continue;
+    throw bad_input(
+        run->name, cell.name,
+        fmt::format("it differs from {} in {}", cell.runs.front()->name, fmt::join(differ, ", ")),
+        "runs of one identity");
+  }
+}
+
+/// Figures without noise must be the same in runs of one seed.
+void check_exact(const BaselineCell& cell) {
+  std::map<std::pair<std::string, uint64_t>, std::pair<double, const NamedResult*>> first;
+  for (const NamedResult* run : cell.runs) {
+    for (const std::string& name : exact_metrics()) {
+      const std::optional<double> value = metric_value(run->result, name);
+      if (!value) continue;
+      const auto [known, is_new] =
+          first.emplace(std::pair(name, run->result.seeds.base), std::pair(*value, run));
+      if (is_new || known->second.first == *value) continue;
+      throw bad_input(run->name, name,
+                      fmt::format("{} here and {} in {}", *value, known->second.first,
+                                  known->second.second->name),
+                      "a figure without noise is the same in runs of one seed");
+    }
+  }
+}
+
+void check_gated(const BaselineCell& cell, const std::string& name) {
+  size_t values = 0;
+  for (const NamedResult* run : cell.runs) {
+    const std::optional<double> value = metric_value(run->result, name);
+    if (!value) continue;
+    ++values;
+    if (*value > 0) continue;
+    throw Error(ExitCode::kBaselineNeeded,
+                fmt::format("{}: {}: {} makes no stored baseline", run->name, name, *value));
+  }
+  if (values == cell.runs.size()) return;
+  if (values == 0) {
+    throw Error(ExitCode::kBaselineNeeded,
+                fmt::format("{}: no run has a value of {}", cell.name, name));
+  }
+  throw bad_input(cell.name, name,
+                  fmt::format("{} of {} runs have a value", values, cell.runs.size()),
+                  "all of them");
+}
+
+/// The cells of these runs, by name. Throws Error (bad input) for a cell that makes no baseline,
+/// and says why: too few runs; runs of several identities, with the fields that differ; a run that
+/// did not pass, was custom, or trained on unofficial data; figures without noise that differ
+/// between runs of one seed; a gated figure that only some runs have. Throws Error («baseline
+/// needed», exit code 5) for one that is zero, negative or has no value in any run.
+std::vector<BaselineCell> baseline_cells(const Side& side) {
+  std::map<std::string, BaselineCell> cells;
+  for (const NamedResult& run : side.runs) {
+    check_run(run);
+    BaselineCell& cell = cells[cell_name(run.result.identity)];
+    cell.name = cell_name(run.result.identity);
+    cell.runs.push_back(&run);
+  }
+  std::vector<BaselineCell> all;
+  for (auto& [name, cell] : cells) {
+    sort_by_seed(cell.runs);
+    check_identity(cell);
+    if (static_cast<int64_t>(cell.runs.size()) < kFewestBaselineRuns) {
+      throw bad_input(name, "", format_counted(static_cast<int64_t>(cell.runs.size()), "run"),
+                      fmt::format("at least {}", kFewestBaselineRuns));
+    }
+    check_exact(cell);
+    for (const MetricRow& gate : gated_metrics()) check_gated(cell, std::string(gate.name));
+    all.push_back(std::move(cell));
+  }
+  return all;
+}
+
+/// Says what a reviewer should know though it is no reason to refuse: changes that were not
+/// committed, several commits. One sentence each.
+std::vector<std::string> flags_of(const BaselineCell& cell) {
+  std::vector<std::string> flags;
+  std::set<std::string> commits;
+  size_t dirty = 0;
+  size_t unknown = 0;
+  for (const NamedResult* run : cell.runs) {
+    const Provenance& from = run->result.provenance;
+    if (!from.git_commit.empty()) commits.insert(shown_digits(from.git_commit));
+    dirty += from.git_dirty ? 1 : 0;
+    unknown += from.git_commit.empty() ? 1 : 0;
+  }
+  if (dirty > 0) {
+    flags.push_back(fmt::format("{} of {} runs were built with changes that are in no commit",
+                                dirty, cell.runs.size()));
+  }
+  if (unknown > 0) {
+    flags.push_back(fmt::format("{} of {} runs name no commit", unknown, cell.runs.size()));
+  }
+  if (commits.size() > 1) {
+    flags.push_back(fmt::format("the runs are of several commits: {}", fmt::join(commits, " ")));
+  }
+  return flags;
+}
+
+std::vector<std::string> metrics() {
+  std::vector<std::string> names;
+  for (const MetricRow& gate : gated_metrics()) names.emplace_back(gate.name);
+  for (const MetricRow& row : metric_table()) {
+    if (row.followed && row.rule != MetricRule::kGated) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+std::string value_cell(const Result& result, const std::string& name) {
+  const Metric* metric = find_metric(result, name);
+  return metric == nullptr ? std::string(kMissing) : quantity_cell(metric->value, metric->unit);
+}
+
+std::string runs(const BaselineCell& cell) {
+  std::vector<MarkdownTable::Column> columns = {
+      {"run"}, {"date"}, {"commit"}, {"seed", Align::kRight}};
+  for (const std::string& name : metrics()) columns.push_back({name, Align::kRight});
+  MarkdownTable table(columns);
+  for (const NamedResult* run : cell.runs) {
+    const Result& result = run->result;
+    const Provenance& from = result.provenance;
+    std::vector<std::string> row = {result.run_id, result.created_utc, from.shown_commit(),
+                                    std::to_string(result.seeds.base)};
+    for (const std::string& name : metrics()) row.push_back(value_cell(result, name));
+    table.add_row(row);
+  }
+  return table.text();
+}
+
+std::string spread(const BaselineCell& cell) {
+  MarkdownTable table({{"metric"},
+                       {"median", Align::kRight},
+                       {"least", Align::kRight},
+                       {"greatest", Align::kRight},
+                       {"greatest / least", Align::kRight}});
+  for (const std::string& name : metrics()) {
+    std::vector<double> values;
+    std::string unit;
+    for (const NamedResult* run : cell.runs) {
+      const Metric* metric = find_metric(run->result, name);
+      if (metric == nullptr || !metric->value) continue;
+      values.push_back(*metric->value);
+      unit = metric->unit;
+    }
+    if (values.empty()) continue;
+    const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
+    table.add_row({name, format_quantity(median(values), unit), format_quantity(*least, unit),
+                   format_quantity(*greatest, unit),
+                   *least > 0 ? fmt::format("{:.4f}", *greatest / *least) : ""});
+  }
+  return table.text();
+}
+
+std::string reach(const BaselineCell& cell) {
+  const double alpha = StochasticOptions().alpha;
+  const auto gates = static_cast<int64_t>(gated_metrics().size());
+  const int64_t fewest = fewest_pairs(alpha, gates);
+  const auto count = static_cast<int64_t>(cell.runs.size());
+  if (count >= fewest) {
+    return fmt::format(
+        "{} runs are enough for {} gates at alpha {}, beside as many of NEW. They were not made in "
+        "turns with NEW, so a gate with noise needs `compare --calibration`.\n",
+        count, gates, format_number(alpha));
+  }
+  return fmt::format(
+      "Figures without noise can be judged by this stored baseline: `compare --exact`. Its {} "
+      "gates with noise can never reach alpha {} with {} runs: {} are needed.\n",
+      gates, format_number(alpha), count, fewest);
+}
+
+/// A baseline for a reviewer: its runs with commit, date and seed, the gated figures and how far
+/// runs differ, what to know, and what so many runs can judge. A pure function, byte for byte.
+std::string baseline_markdown(const BaselineCell& cell) {
+  std::string text = fmt::format("# Stored baseline: {}\n", plain(cell.name));
+  const std::vector<std::string> flags = flags_of(cell);
+  if (!flags.empty()) text += '\n';
+  for (const std::string& flag : flags) text += fmt::format("- **To know**: {}.\n", plain(flag));
+  return finished_page(
+      text + fmt::format("\n{}\n{}\n{}{}", reach(cell), runs(cell), spread(cell), kGlossaryLine));
+}
+
+std::string folder_name(std::string text) {
+  for (char& c : text) {
+    const bool kept = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                      std::string_view("@+=.,_-").find(c) != std::string_view::npos;
+    if (!kept) c = '-';
+  }
+  return text;
+}
+
+/// Lower case, words joined by one dash, without trade marks and rates.
+std::string model_name(const std::string& model) {
+  std::string words;
+  for (size_t i = 0; i < model.size() && model[i] != '@'; ++i) {
+    if (model[i] == '(') i = std::min(model.find(')', i), model.size() - 1);
+    const auto c = static_cast<unsigned char>(model[i]);
+    if (std::isalnum(c) != 0) {
+      words += static_cast<char>(std::tolower(c));
+    } else if (!words.empty() && words.back() != '-') {
+      words += '-';
+    }
+  }
+  while (!words.empty() && words.back() == '-') words.pop_back();
+  return words.empty() ? "unknown" : words;
+}
+
+}  // namespace
+
+std::string hardware_folder(const Identity& id) {
+  if (id.device_kind() == "cuda") return model_name(text_of(id.hardware, "gpu_model"));
+  return fmt::format("{}-{}-{}", model_name(text_of(id.hardware, "cpu_model")), id.threads,
+                     id.threads == 1 ? "thread" : "threads");
+}
+
+std::string cell_folder(const Identity& id) {
+  return fmt::format(
+      "{}/{}", folder_name(benchmark_name(id)),
+      folder_name(fmt::format("{}-{}-{}-{}{}{}", id.mode, id.baseline, id.precision,
+                              id.device_kind(), id.is_own() ? "" : "-" + id.framework,
+                              id.reduction.empty() ? "" : "-" + id.reduction + "-reduced")));
+}
+
+namespace {
+
 /// The folder of a run, wherever its side was told to look for it.
 fs::path result_file(const NamedResult& run) {
   const fs::path path = run.name;
@@ -253,258 +502,6 @@ std::string show_baselines(const std::string& path) {
     }
   }
   return text;
-}
-
-namespace {
-
-std::string device_kind(const Identity& id) {
-  return id.device.substr(0, id.device.find(':'));
-}
-
-void check_run(const NamedResult& run) {
-  const Result& result = run.result;
-  const auto refuse = [&](const std::string& why) {
-    return bad_input(run.name, "", why, "a run that makes a baseline");
-  };
-  if (result.identity.custom) throw refuse("its definition was changed");
-  if (result.exit.code != static_cast<int>(ExitCode::kPass)) {
-    throw refuse("it did not pass: " + result.exit.status);
-  }
-  if (result.identity.data == "unofficial") throw refuse("it trained on unofficial data");
-}
-
-void check_identity(const BaselineCell& cell) {
-  const Strings first = identity_fields(cell.runs.front()->result);
-  for (const NamedResult* run : cell.runs) {
-    std::vector<std::string> differ;
-    for (const FieldDifference& found : differing_fields(first, identity_fields(run->result))) {
-      differ.push_back(found.field);
-    }
-    if (differ.empty()) continue;
-    throw bad_input(
-        run->name, cell.name,
-        fmt::format("it differs from {} in {}", cell.runs.front()->name, fmt::join(differ, ", ")),
-        "runs of one identity");
-  }
-}
-
-/// Figures without noise must be the same in runs of one seed.
-void check_exact(const BaselineCell& cell) {
-  std::map<std::pair<std::string, uint64_t>, std::pair<double, const NamedResult*>> first;
-  for (const NamedResult* run : cell.runs) {
-    for (const std::string& name : exact_metrics()) {
-      const Metric* metric = find_metric(run->result, name);
-      if (metric == nullptr || !metric->value) continue;
-      const auto [known, is_new] =
-          first.emplace(std::pair(name, run->result.seeds.base), std::pair(*metric->value, run));
-      if (is_new || known->second.first == *metric->value) continue;
-      throw bad_input(run->name, name,
-                      fmt::format("{} here and {} in {}", *metric->value, known->second.first,
-                                  known->second.second->name),
-                      "a figure without noise is the same in runs of one seed");
-    }
-  }
-}
-
-void check_gated(const BaselineCell& cell, const std::string& name) {
-  size_t values = 0;
-  for (const NamedResult* run : cell.runs) {
-    const Metric* metric = find_metric(run->result, name);
-    if (metric == nullptr || !metric->value) continue;
-    ++values;
-    if (*metric->value > 0) continue;
-    throw Error(ExitCode::kBaselineNeeded, fmt::format("{}: {}: {} makes no stored baseline",
-                                                       run->name, name, *metric->value));
-  }
-  if (values == cell.runs.size()) return;
-  if (values == 0) {
-    throw Error(ExitCode::kBaselineNeeded,
-                fmt::format("{}: no run has a value of {}", cell.name, name));
-  }
-  throw bad_input(cell.name, name,
-                  fmt::format("{} of {} runs have a value", values, cell.runs.size()),
-                  "all of them");
-}
-
-std::string folder_name(std::string text) {
-  for (char& c : text) {
-    const bool kept = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-                      std::string_view("@+=.,_-").find(c) != std::string_view::npos;
-    if (!kept) c = '-';
-  }
-  return text;
-}
-
-/// Lower case, words joined by one dash, without trade marks and rates.
-std::string model_name(const std::string& model) {
-  std::string words;
-  for (size_t i = 0; i < model.size() && model[i] != '@'; ++i) {
-    if (model[i] == '(') i = std::min(model.find(')', i), model.size() - 1);
-    const auto c = static_cast<unsigned char>(model[i]);
-    if (std::isalnum(c) != 0) {
-      words += static_cast<char>(std::tolower(c));
-    } else if (!words.empty() && words.back() != '-') {
-      words += '-';
-    }
-  }
-  while (!words.empty() && words.back() == '-') words.pop_back();
-  return words.empty() ? "unknown" : words;
-}
-
-std::string hardware_value(const Identity& id, const std::string& field) {
-  const auto found = id.hardware.find(field);
-  return found == id.hardware.end() ? "" : found->second;
-}
-
-}  // namespace
-
-std::vector<BaselineCell> baseline_cells(const Side& side) {
-  std::map<std::string, BaselineCell> cells;
-  for (const NamedResult& run : side.runs) {
-    check_run(run);
-    BaselineCell& cell = cells[cell_name(run.result.identity)];
-    cell.name = cell_name(run.result.identity);
-    cell.runs.push_back(&run);
-  }
-  std::vector<BaselineCell> all;
-  for (auto& [name, cell] : cells) {
-    std::sort(cell.runs.begin(), cell.runs.end(), [](const NamedResult* a, const NamedResult* b) {
-      return std::tie(a->result.seeds.base, a->result.created_utc, a->result.run_id) <
-             std::tie(b->result.seeds.base, b->result.created_utc, b->result.run_id);
-    });
-    check_identity(cell);
-    if (static_cast<int64_t>(cell.runs.size()) < kFewestBaselineRuns) {
-      throw bad_input(name, "", format_counted(static_cast<int64_t>(cell.runs.size()), "run"),
-                      fmt::format("at least {}", kFewestBaselineRuns));
-    }
-    check_exact(cell);
-    for (const MetricRow& gate : gated_metrics()) check_gated(cell, std::string(gate.name));
-    all.push_back(std::move(cell));
-  }
-  return all;
-}
-
-std::vector<std::string> flags_of(const BaselineCell& cell) {
-  std::vector<std::string> flags;
-  std::set<std::string> commits;
-  size_t dirty = 0;
-  size_t unknown = 0;
-  for (const NamedResult* run : cell.runs) {
-    const Provenance& from = run->result.provenance;
-    if (!from.git_commit.empty()) commits.insert(shown_digits(from.git_commit));
-    dirty += from.git_dirty ? 1 : 0;
-    unknown += from.git_commit.empty() ? 1 : 0;
-  }
-  if (dirty > 0) {
-    flags.push_back(fmt::format("{} of {} runs were built with changes that are in no commit",
-                                dirty, cell.runs.size()));
-  }
-  if (unknown > 0) {
-    flags.push_back(fmt::format("{} of {} runs name no commit", unknown, cell.runs.size()));
-  }
-  if (commits.size() > 1) {
-    flags.push_back(fmt::format("the runs are of several commits: {}", fmt::join(commits, " ")));
-  }
-  return flags;
-}
-
-std::string hardware_folder(const Identity& id) {
-  if (device_kind(id) == "cuda") return model_name(hardware_value(id, "gpu_model"));
-  return fmt::format("{}-{}-{}", model_name(hardware_value(id, "cpu_model")), id.threads,
-                     id.threads == 1 ? "thread" : "threads");
-}
-
-std::string cell_folder(const Identity& id) {
-  return fmt::format("{}/{}", folder_name(benchmark_name(id)),
-                     folder_name(fmt::format(
-                         "{}-{}-{}-{}{}{}", id.mode, id.baseline, id.precision, device_kind(id),
-                         id.framework == "noisemark" ? "" : "-" + id.framework,
-                         id.reduction.empty() ? "" : "-" + id.reduction + "-reduced")));
-}
-
-namespace {
-
-std::vector<std::string> metrics() {
-  std::vector<std::string> names;
-  for (const MetricRow& gate : gated_metrics()) names.emplace_back(gate.name);
-  for (const MetricRow& row : metric_table()) {
-    if (row.followed && row.rule != MetricRule::kGated) names.emplace_back(row.name);
-  }
-  return names;
-}
-
-std::string value_cell(const Result& result, const std::string& name) {
-  const Metric* metric = find_metric(result, name);
-  if (metric == nullptr || !metric->value) return std::string(kMissing);
-  return format_quantity(*metric->value, metric->unit);
-}
-
-std::string runs(const BaselineCell& cell) {
-  std::vector<MarkdownTable::Column> columns = {
-      {"run"}, {"date"}, {"commit"}, {"seed", Align::kRight}};
-  for (const std::string& name : metrics()) columns.push_back({name, Align::kRight});
-  MarkdownTable table(columns);
-  for (const NamedResult* run : cell.runs) {
-    const Result& result = run->result;
-    const Provenance& from = result.provenance;
-    std::vector<std::string> row = {result.run_id, result.created_utc, from.shown_commit(),
-                                    std::to_string(result.seeds.base)};
-    for (const std::string& name : metrics()) row.push_back(value_cell(result, name));
-    table.add_row(row);
-  }
-  return table.text();
-}
-
-std::string spread(const BaselineCell& cell) {
-  MarkdownTable table({{"metric"},
-                       {"median", Align::kRight},
-                       {"least", Align::kRight},
-                       {"greatest", Align::kRight},
-                       {"greatest / least", Align::kRight}});
-  for (const std::string& name : metrics()) {
-    std::vector<double> values;
-    std::string unit;
-    for (const NamedResult* run : cell.runs) {
-      const Metric* metric = find_metric(run->result, name);
-      if (metric == nullptr || !metric->value) continue;
-      values.push_back(*metric->value);
-      unit = metric->unit;
-    }
-    if (values.empty()) continue;
-    const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
-    table.add_row({name, format_quantity(median(values), unit), format_quantity(*least, unit),
-                   format_quantity(*greatest, unit),
-                   *least > 0 ? fmt::format("{:.4f}", *greatest / *least) : ""});
-  }
-  return table.text();
-}
-
-std::string reach(const BaselineCell& cell) {
-  const double alpha = StochasticOptions().alpha;
-  const auto gates = static_cast<int64_t>(gated_metrics().size());
-  const int64_t fewest = fewest_pairs(alpha, gates);
-  const auto count = static_cast<int64_t>(cell.runs.size());
-  if (count >= fewest) {
-    return fmt::format(
-        "{} runs are enough for {} gates at alpha {}, beside as many of NEW. They were not made in "
-        "turns with NEW, so a gate with noise needs `compare --calibration`.\n",
-        count, gates, format_number(alpha));
-  }
-  return fmt::format(
-      "Figures without noise can be judged by this stored baseline: `compare --exact`. Its {} "
-      "gates with noise can never reach alpha {} with {} runs: {} are needed.\n",
-      gates, format_number(alpha), count, fewest);
-}
-
-}  // namespace
-
-std::string baseline_markdown(const BaselineCell& cell) {
-  std::string text = fmt::format("# Stored baseline: {}\n", plain(cell.name));
-  const std::vector<std::string> flags = flags_of(cell);
-  if (!flags.empty()) text += '\n';
-  for (const std::string& flag : flags) text += fmt::format("- **To know**: {}.\n", plain(flag));
-  return finished_page(
-      text + fmt::format("\n{}\n{}\n{}{}", reach(cell), runs(cell), spread(cell), kGlossaryLine));
 }
 
 }  // namespace noisemark::reports

@@ -73,7 +73,7 @@ std::optional<Result> check_file(const std::string& text, const std::string& fil
   }
 }
 
-/// Far larger than all the rest.
+/// Returns whether an artifact is weights: far larger than all the rest, they may be left out.
 bool are_weights(std::string_view artifact) {
   return artifact == "weights.safetensors" || artifact == "ema.safetensors";
 }
@@ -87,8 +87,7 @@ std::vector<Finding> artifact_findings(const fs::path& folder, const Result& res
       findings.push_back({path.string(), "artifacts", words});
     };
     or_lost(path, &findings, [&] {
-      if (relative.empty() || relative.is_absolute() ||
-          std::find(relative.begin(), relative.end(), "..") != relative.end()) {
+      if (!leads_below(relative)) {
         add("its path leaves the folder of the result");
       } else if (const std::string why = why_no_file(path); !why.empty()) {
         const bool absent = why == kNotThere || why == kLinkToNothing;
@@ -110,7 +109,7 @@ std::vector<Finding> event_findings(const fs::path& folder, const Result& result
     const auto& artifacts = result.artifacts;
     const bool known = std::any_of(artifacts.begin(), artifacts.end(), listed);
     // Files that the result lists are missed as artifacts. A run that left any left its events.
-    const bool run_folder = result.identity.framework == "noisemark" && !artifacts.empty();
+    const bool run_folder = result.identity.is_own() && !artifacts.empty();
     if (run_folder && !known) {
       findings.push_back({path.string(), "events", "every run writes it and it is not there"});
     }

@@ -14,6 +14,7 @@
 #include "reports/render/check.h"
 #include "reports/result/definition.h"
 #include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 #include "reports/result/result_fields.h"
 
 namespace noisemark::reports {
@@ -57,7 +58,7 @@ Problems declared_gate_problems(const Result& result) {
             problems,
             "the definition's gate " + declared.name + " was not applied as it stands there");
     // Peers train without evaluating, so no gate can judge them.
-    if (gate == result.gates.end() || result.identity.framework != "noisemark") continue;
+    if (gate == result.gates.end() || !result.identity.is_own()) continue;
     const bool applied = gate->verdict != Verdict::kNotApplied;
     require(applied == declared.must_apply(result.identity), problems,
             fmt::format("the definition's gate {} was {}, against what is declared there",
@@ -84,8 +85,7 @@ void skipped_problems(const Result& result, Problems& problems) {
   const std::vector<double>& losses = result.samples.loss;
   const auto missing =
       std::count_if(losses.begin(), losses.end(), [](double loss) { return std::isnan(loss); });
-  const Metric* skipped = find_metric(result, "skipped_steps");
-  const double most = skipped != nullptr ? skipped->value.value_or(0) : 0;
+  const double most = metric_value(result, kSkippedMetric).value_or(0);
   require(
       result.gates.empty() || static_cast<double>(missing) <= most, problems,
       fmt::format("samples.loss lacks {} values, loss scaling skipped {} steps", missing, most));
@@ -302,9 +302,8 @@ Problems training_memory_problems(const Result& result) {
   require(memory.repeated_steps <= result.protocol.steps, problems,
           fmt::format("memory.training.repeated_steps is {}, the pass has {} steps",
                       memory.repeated_steps, result.protocol.steps));
-  require(memory.repeated_steps == 0 ||
-              result.identity.baseline.find("cuda-graph") != std::string::npos,
-          problems, "steps were repeated under a baseline that records none");
+  require(memory.repeated_steps == 0 || result.identity.repeats_steps(), problems,
+          "steps were repeated under a baseline that records none");
   require(memory.recording_bytes.has_value() || memory.repeated_steps == 0 ||
               !memory.missing_reason.empty(),
           problems, "a step was repeated from memory of which nothing is said");

@@ -41,8 +41,7 @@ Row figure(const Result& result, std::optional<int64_t> StepBytes::*of, int64_t 
 
 /// The figure of the training pass; where that was too short, of the turns beside "none".
 std::string rate_of_any_run(const Result& result) {
-  const Metric* metric = find_metric(result, kRateMetric);
-  if (metric != nullptr && metric->value) return format_per_s(*metric->value);
+  if (const auto rate = metric_value(result, kRateMetric)) return format_per_s(*rate);
   const std::vector<double>& turns = result.memory_mode.overhead.step_s;
   if (turns.empty()) return std::string(kMissing);
   return format_per_s(static_cast<double>(result.protocol.batch) / median(turns));
@@ -57,9 +56,8 @@ std::string overhead(const Overhead& overhead) {
 }
 
 std::string proof(const MemoryMode& mode) {
-  if (mode.certificate.verdict == Verdict::kPass) return "PASS";
-  if (mode.certificate.verdict == Verdict::kFail) return "**FAIL**";
-  if (mode.certificate.verdict == Verdict::kUnavailable) return "**UNAVAILABLE**";
+  const Verdict verdict = mode.certificate.verdict;
+  if (verdict != Verdict::kNotApplied) return verdict_mark(verdict);
   if (mode.lossless || !mode.gradient_error.error_frac) return std::string(kMissing);
   return "error " + format_number(*mode.gradient_error.error_frac);
 }

@@ -99,7 +99,7 @@ Plots write_plots(const fs::path& folder, const std::vector<PlotSource>& sources
         continue;
       }
     }
-    plots.links.push_back({source.title, "plots/" + picture.filename().string()});
+    plots.links.push_back({source.title, plot_file(source.name)});
   }
   return plots;
 }
@@ -110,6 +110,7 @@ Plots write_plots(const fs::path& folder, const Result& result) {
 
 namespace {
 
+constexpr double kMilli = 1e3;
 constexpr double kMebi = 1024.0 * 1024.0;
 constexpr size_t kMostPoints = 1000;
 constexpr double kLogScaleFrom = 8;  // largest / smallest value
@@ -132,6 +133,10 @@ constexpr std::array kOwnerColours{
     OwnerColour{"activations", "#E69F00"}, OwnerColour{"communication", "#44AA99"},
     OwnerColour{"workspace", "#AA4499"},   OwnerColour{"temporary", "#BBBBBB"},
     OwnerColour{"unattributed", "#000000"}};
+
+double mib(int64_t bytes) {
+  return static_cast<double>(bytes) / kMebi;
+}
 
 std::string_view colour_of(std::string_view owner) {
   for (const OwnerColour& known : kOwnerColours) {
@@ -192,7 +197,6 @@ std::vector<std::string> step_curves(size_t steps) {
 }
 
 PlotSource step_time(const Result& result) {
-  constexpr double kMilli = 1e3;
   const auto& steps = result.samples.step_s;
   const size_t dropped =
       std::min(static_cast<size_t>(result.protocol.warmup_steps), steps.size() - 1);
@@ -201,8 +205,8 @@ PlotSource step_time(const Result& result) {
   const double begin = static_cast<double>(dropped) - 0.5;
   const double end = static_cast<double>(steps.size()) - 0.5;
   const double middle_ms = kMilli * median(steady);
-  PlotSource plot{kPlotsOfRun[0], "Step time", "# step low_ms median_ms high_ms\n",
-                  plot_head(kPlotsOfRun[0])};
+  PlotSource plot{kStepTimePlot, "Step time", "# step low_ms median_ms high_ms\n",
+                  plot_head(kStepTimePlot)};
   plot.data += bins_text(binned(steps), kMilli);
   plot.script += fmt::format(
       "set xlabel 'optimizer step'\nset ylabel 'step time (ms)'\n"
@@ -244,7 +248,7 @@ PlotSource loss(const Result& result) {
   const auto& evaluations = result.quality.evaluations;
   std::vector<double> all = result.samples.loss;
   std::erase_if(all, [](double value) { return std::isnan(value); });
-  PlotSource plot{kPlotsOfRun[1], "Training and validation loss", "", plot_head(kPlotsOfRun[1])};
+  PlotSource plot{kLossPlot, "Training and validation loss", "", plot_head(kLossPlot)};
   std::vector<std::string> curves;
   if (!training.empty()) {
     plot.data += "# training: step low median high\n" + bins_text(training, 1);
@@ -319,22 +323,29 @@ std::string log_ticks(char axis, double low, double high) {
   return fmt::format("set {}tics ({})\n", axis, fmt::join(ticks, ", "));
 }
 
+std::string plot_file(const std::string& name) {
+  return "plots/" + name + ".svg";
+}
+
 std::string plot_line(const Plots& plots, const std::string& name) {
-  const std::string file = "plots/" + name + ".svg";
+  const std::string file = plot_file(name);
   for (const PlotLink& link : plots.links) {
-    if (link.file == file) return fmt::format("\n![{}]({})\n", link.title, link.file);
+    if (link.file == file) return fmt::format("\n{}\n", picture(link.title, link.file));
   }
   return "";
 }
 
+std::string left_out_line(const Plots& plots) {
+  return plots.left_out.empty() ? "" : fmt::format("{}{}.\n", kPlotsLeftOut, plain(plots.left_out));
+}
+
 PlotSource memory_plot(const MemorySection& memory) {
-  constexpr double kMilli = 1e3;
   const std::vector<size_t> drawn = drawn_owners(memory);
   const auto name_of = [&](size_t owner) {
     return owner < memory.categories.size() ? memory.categories[owner] : "unattributed";
   };
-  PlotSource plot{kPlotsOfRun[2], "Memory by owner over one step", "# time_ms",
-                  plot_head(kPlotsOfRun[2])};
+  PlotSource plot{kMemoryPlot, "Memory by owner over one step", "# time_ms",
+                  plot_head(kMemoryPlot)};
   for (const size_t owner : drawn) plot.data += fmt::format(" {}", one_line(name_of(owner)));
   plot.data += " (stacked, MiB)\n";
   for (const MemoryPoint& point : memory.timeline) {
@@ -342,7 +353,7 @@ PlotSource memory_plot(const MemorySection& memory) {
     int64_t stacked_bytes = 0;
     for (const size_t owner : drawn) {
       if (owner < point.by_category.size()) stacked_bytes += point.by_category[owner];
-      plot.data += fmt::format(" {:.4f}", static_cast<double>(stacked_bytes) / kMebi);
+      plot.data += fmt::format(" {:.4f}", mib(stacked_bytes));
     }
     plot.data += '\n';
   }
@@ -357,12 +368,12 @@ PlotSource memory_plot(const MemorySection& memory) {
   }
   curves.push_back(fmt::format(
       "{:.4f} with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'peak {}'",
-      static_cast<double>(memory.peak_bytes) / kMebi, format_bytes(memory.peak_bytes)));
+      mib(memory.peak_bytes), format_bytes(memory.peak_bytes)));
   plot.script += fmt::format(
       "set xlabel 'time since the step began (ms)'\nset ylabel 'live bytes (MiB)'\n"
       "set xrange [{:.6g}:{:.6g}]\nset yrange [0:{:.6g}]\nplot {}\n",
       kMilli * memory.timeline.front().time_s, kMilli * memory.timeline.back().time_s,
-      1.08 * static_cast<double>(memory.peak_bytes) / kMebi, fmt::join(curves, ", \\\n     "));
+      1.08 * mib(memory.peak_bytes), fmt::join(curves, ", \\\n     "));
   return plot;
 }
 
@@ -402,16 +413,6 @@ std::vector<PlotSource> plot_sources(const Result& result) {
   }
   return plots;
 }
-
-namespace {
-
-constexpr double kMilli = 1e3;
-
-double mib(int64_t bytes) {
-  return static_cast<double>(bytes) / kMebi;
-}
-
-}  // namespace
 
 PlotSource pareto_plot(const std::vector<ParetoPoint>& points, int64_t budget_bytes,
                        const std::string& bytes_label) {

@@ -14,7 +14,7 @@ namespace noisemark::reports {
 
 struct PlotLink {
   std::string title;
-  std::string file;  ///< relative to the folder of the report: "plots/loss.svg"
+  std::string file;  ///< plot_file()
 };
 
 struct Plots {
@@ -23,7 +23,13 @@ struct Plots {
 };
 
 /// The names of plot_sources(), whatever the result.
-inline constexpr std::array kPlotsOfRun = {"step_time", "loss", "memory"};
+inline constexpr const char* kStepTimePlot = "step_time";
+inline constexpr const char* kLossPlot = "loss";
+inline constexpr const char* kMemoryPlot = "memory";
+inline constexpr std::array kPlotsOfRun = {kStepTimePlot, kLossPlot, kMemoryPlot};
+
+/// "plots/loss.svg": the picture of a plot, relative to the folder of the report.
+[[nodiscard]] std::string plot_file(const std::string& name);
 
 /// The lines of Markdown that show the plot `name`; empty where it is not there.
 [[nodiscard]] std::string plot_line(const Plots& plots, const std::string& name);
@@ -45,6 +51,10 @@ struct PlotSource {
 /// Returns the line of a script that labels a logarithmic axis, 'x' or 'y', of that range. Left to
 /// itself gnuplot labels whole decades alone, of which a short axis has one or none.
 [[nodiscard]] std::string log_ticks(char axis, double low, double high);
+
+/// Says in a line of Markdown why plots are missing; empty where none is.
+[[nodiscard]] std::string left_out_line(const Plots& plots);
+inline constexpr std::string_view kPlotsLeftOut = "\nPlots were left out: ";
 
 /// Returns those of kPlotsOfRun that `result` has samples for. A pure function.
 [[nodiscard]] std::vector<PlotSource> plot_sources(const Result& result);

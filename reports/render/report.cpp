@@ -22,11 +22,6 @@
 namespace noisemark::reports {
 namespace {
 
-std::string verdict_of(const Gate& gate) {
-  if (gate.verdict == Verdict::kNotApplied) return "not applied";
-  return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";
-}
-
 std::string steady_words(const Protocol& protocol) {
   if (protocol.warmup_stable) return "";
   return fmt::format(
@@ -38,12 +33,11 @@ std::string steady_words(const Protocol& protocol) {
 /// "it trained at 3.79 images/s and held at most 816.25 MiB of memory"; empty where neither was
 /// measured.
 std::string cost_words(const Result& result) {
-  const Metric* rate = find_metric(result, kRateMetric);
+  const std::optional<double> rate = metric_value(result, kRateMetric);
   const std::string peak =
       result.memory.measured ? fmt::format("**{}**", format_bytes(result.memory.peak_bytes)) : "";
-  if (rate == nullptr || !rate->value)
-    return peak.empty() ? "" : "it held at most " + peak + " of memory";
-  return fmt::format("it trained at **{} images/s**{}{}", format_per_s(*rate->value),
+  if (!rate) return peak.empty() ? "" : "it held at most " + peak + " of memory";
+  return fmt::format("it trained at **{} images/s**{}{}", format_per_s(*rate),
                      steady_words(result.protocol),
                      peak.empty() ? "" : " and held at most " + peak + " of memory");
 }
@@ -95,13 +89,26 @@ std::string headline(const Result& result) {
 std::string verdict_words(const Result& result) {
   switch (static_cast<ExitCode>(result.exit.code)) {
     case ExitCode::kPass:
-      return result.exit.status == "custom" ? "CUSTOM (the benchmark's own gates do not apply)"
-                                            : "PASS";
+      return result.exit.is_custom() ? "CUSTOM (the benchmark's own gates do not apply)" : "PASS";
     case ExitCode::kFailed:
       return "FAIL";
     default:
       return capitals(result.exit.status);
   }
+}
+
+const char* verdict_mark(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "PASS";
+    case Verdict::kFail:
+      return "**FAIL**";
+    case Verdict::kUnavailable:
+      return "**UNAVAILABLE**";
+    case Verdict::kNotApplied:
+      break;
+  }
+  return "not applied";
 }
 
 std::string benchmark_name(const Identity& identity) {
@@ -114,7 +121,7 @@ std::string why_no_profile(const Result& result) {
     return fmt::format("a profile is of one process, and this run has {}",
                        format_counted(*id.ranks, "rank"));
   }
-  if (id.baseline.find("cuda-graph") != std::string::npos) {
+  if (id.repeats_steps()) {
     return fmt::format(
         "a profile is of operators that the host issues, and under the baseline {} "
         "the device repeats a recorded step",
@@ -134,12 +141,6 @@ namespace sections {
 std::string not_measured(const std::string& reason) {
   return fmt::format("This was not measured: {}.\n",
                      reason.empty() ? "no reason was recorded" : plain(reason));
-}
-
-std::vector<double> steady(const Result& result, const std::vector<double>& samples) {
-  const auto dropped = std::min<int64_t>(std::max<int64_t>(0, result.protocol.warmup_steps),
-                                         static_cast<int64_t>(samples.size()));
-  return {samples.begin() + dropped, samples.end()};
 }
 
 std::string verdict(const Result& result) {
@@ -193,10 +194,9 @@ std::string what_ran(const Result& result) {
   if (protocol.resumed_at_step > 0) {
     table.add_row({"resumed", fmt::format("at step {}", format_count(protocol.resumed_at_step))});
   }
-  if (const Metric* skipped = find_metric(result, "skipped_steps");
-      skipped != nullptr && skipped->value) {
+  if (const auto skipped = metric_value(result, kSkippedMetric)) {
     table.add_row({"skipped by loss scaling",
-                   fmt::format("{} steps", format_count(static_cast<int64_t>(*skipped->value)))});
+                   fmt::format("{} steps", format_count(static_cast<int64_t>(*skipped)))});
   }
   table.add_row({"deterministic", protocol.deterministic ? "yes" : "no"});
   std::vector<std::string> overrides;
@@ -210,7 +210,7 @@ std::string gates(const Result& result) {
   if (result.gates.empty()) return "## Gates\n\nNone was evaluated.\n";
   MarkdownTable table({{"gate"}, {"verdict"}, {"value", Align::kRight}, {"must be"}, {"in words"}});
   for (const Gate& gate : result.gates) {
-    table.add_row({gate.name, verdict_of(gate),
+    table.add_row({gate.name, verdict_mark(gate.verdict),
                    gate.value ? format_quantity(*gate.value, gate.unit) : "",
                    (gate.relation == "equals" ? "exactly" : gate.relation) + " " +
                        format_quantity(gate.bound, gate.unit),
@@ -292,8 +292,7 @@ std::string seeds(const Result& result) {
   }
   return fmt::format(
       "## Seeds\n\nThe seed is {}. The first number of each stream shows whether another program "
-      "draws the "
-      "same; that of `init`, torch's own generator, is the seed.\n\n{}",
+      "draws the same; that of `init`, torch's own generator, is the seed.\n\n{}",
       result.seeds.base, table.text());
 }
 
@@ -380,7 +379,7 @@ std::string command_of_work(std::string_view command, const Result& result,
   const Identity& id = result.identity;
   const std::string benchmark = given_benchmark(result);
   const bool known = !id.custom || !id.overrides.empty() || benchmark != benchmark_name(id);
-  if (id.framework != "noisemark" || !known) return "";
+  if (!id.is_own() || !known) return "";
   std::string line = fmt::format("noisemark {} {}", command, benchmark);
   if (!compared.empty()) line += " --axis baseline=" + compared;
   const auto add = [&](const char* option, const std::string& value, const char* usual) {
@@ -452,22 +451,22 @@ std::string folded(std::string_view name, const std::vector<std::string>& parts)
 std::string render_report(const Result& result, const std::string& result_sha256,
                           const Plots& plots, const Insight& insight) {
   std::string text = mark_line({result.run_id, result_sha256}) + "\n";
-  text += sections::verdict(result) + in_short(result, insight);
-  if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
+  text += sections::verdict(result) + in_short(result, insight) + left_out_line(plots);
   text += folded("What ran, and its gates", {sections::what_ran(result), sections::gates(result)});
-  text +=
-      folded("Speed: throughput, time of a step, ranks",
-             {sections::throughput(result),
-              sections::step_time(result, plot_line(plots, "step_time")), sections::ranks(result)});
-  text +=
-      folded("Memory: by owner, saved tensors, mode",
-             {sections::memory(result, plot_line(plots, "memory")), sections::saved_tensors(result),
-              sections::memory_mode(result), sections::batch_fit(result)});
+  text += folded(
+      "Speed: throughput, time of a step, ranks",
+      {sections::throughput(result), sections::step_time(result, plot_line(plots, kStepTimePlot)),
+       sections::ranks(result)});
+  text += folded(
+      "Memory: by owner, saved tensors, mode",
+      {sections::memory(result, plot_line(plots, kMemoryPlot)), sections::saved_tensors(result),
+       sections::memory_mode(result), sections::batch_fit(result)});
   text += folded("Operators, device, precision",
                  {sections::operators(result), sections::device_use(result),
                   sections::mixed_precision(result)});
-  text += folded("Quality: losses and samples",
-                 {sections::quality(result, plot_line(plots, "loss")), sections::samples(result)});
+  text +=
+      folded("Quality: losses and samples",
+             {sections::quality(result, plot_line(plots, kLossPlot)), sections::samples(result)});
   text += folded("How to repeat it: noise, environment, seeds, data, command, provenance",
                  {sections::noise(result), sections::environment(result), sections::seeds(result),
                   sections::data(result), sections::repeat(result),
@@ -477,15 +476,14 @@ std::string render_report(const Result& result, const std::string& result_sha256
 
 namespace {
 
-constexpr std::string_view kLeftOut = "\nPlots were left out: ";
 constexpr std::string_view kReason = "gnuplot ";
 
 /// Returns the reason why plots are missing, by the text; empty when it gives none of gnuplot's
 /// reasons.
 std::string stated_reason(std::string_view text) {
-  const size_t begin = text.find(kLeftOut);
+  const size_t begin = text.find(kPlotsLeftOut);
   if (begin == std::string_view::npos) return "";
-  std::string_view reason = text.substr(begin + kLeftOut.size());
+  std::string_view reason = text.substr(begin + kPlotsLeftOut.size());
   reason = reason.substr(0, reason.find('\n'));
   if (!reason.starts_with(kReason) || !reason.ends_with('.')) return "";
   reason.remove_suffix(1);
@@ -497,7 +495,7 @@ Plots plots_in(std::string_view text, const Result& result) {
   Plots plots;
   const std::string reason = stated_reason(text);
   for (const PlotSource& source : plot_sources(result)) {
-    const std::string file = fmt::format("plots/{}.svg", source.name);
+    const std::string file = plot_file(source.name);
     const bool shown = text.find(fmt::format("]({})", file)) != std::string_view::npos;
     if (shown || reason.empty()) {
       plots.links.push_back({source.title, file});

@@ -55,6 +55,9 @@ void write_insight(const std::filesystem::path& folder, const std::string& resul
 /// "PASS", "FAIL", "CUSTOM (no gate of the definition applies)", "INTERRUPTED" ...
 [[nodiscard]] std::string verdict_words(const Result& result);
 
+/// "PASS", "**FAIL**", "**UNAVAILABLE**", "not applied": the verdict of a gate or a certificate.
+[[nodiscard]] const char* verdict_mark(Verdict verdict);
+
 /// "ho-cifar10@cpu"
 [[nodiscard]] std::string benchmark_name(const Identity& identity);
 

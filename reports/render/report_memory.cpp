@@ -9,6 +9,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/render/report.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/table.h"
 
@@ -20,11 +21,6 @@ std::vector<const MemorySnapshot*> instants(const MemorySection& memory) {
   for (const MemorySnapshot& shot : memory.boundaries) all.push_back(&shot);
   all.push_back(&memory.peak);
   return all;
-}
-
-int64_t bytes_of(const MemorySnapshot& shot, const std::string& category) {
-  const auto entry = shot.by_category.find(category);
-  return entry == shot.by_category.end() ? 0 : entry->second;
 }
 
 MarkdownTable owners_table(const std::vector<const MemorySnapshot*>& shots) {
@@ -44,7 +40,7 @@ void add_owners(const MemorySection& memory, const std::vector<const MemorySnaps
     std::vector<std::string> row{category};
     bool any = false;
     for (const MemorySnapshot* shot : shots) {
-      const int64_t bytes = bytes_of(*shot, category);
+      const int64_t bytes = shot->bytes_of(category);
       any = any || bytes != 0;
       row.push_back(format_mib(bytes));
     }
@@ -272,24 +268,12 @@ std::string prediction_words(const MemoryMode& mode) {
       share ? fmt::format(" ({} of a step under none)", signed_percent(*share)) : "");
 }
 
-std::string_view verdict_word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kPass:
-      return "PASS: ";
-    case Verdict::kFail:
-      return "**FAIL**: ";
-    case Verdict::kUnavailable:
-      return "**UNAVAILABLE**: ";
-    case Verdict::kNotApplied:
-      break;
-  }
-  return "";
-}
-
 std::string certificate_words(const MemoryMode& mode) {
   const Certificate& proof = mode.certificate;
+  const bool applied = proof.verdict != Verdict::kNotApplied;
   std::string text =
-      fmt::format("\n**Certificate:** {}{}\n", verdict_word(proof.verdict), plain(proof.words));
+      fmt::format("\n**Certificate:** {}{}{}\n", applied ? verdict_mark(proof.verdict) : "",
+                  applied ? ": " : "", plain(proof.words));
   const bool judged = proof.verdict == Verdict::kPass || proof.verdict == Verdict::kFail;
   if (!judged || proof.steps.empty()) return text;
   MarkdownTable table({{"after step", Align::kRight}, {"SHA-256"}, {"under none"}});

@@ -111,8 +111,7 @@ std::string quality(const Result& result, const std::string& plot) {
       "the opening of the data and includes evaluations. The weighted loss weights the timesteps "
       "as the training does. Above Bayes is how far the loss lies above the least that any model "
       "can reach; it is known only of the analytic mixture.\n{}",
-      q.weights == "ema" ? "averaged (EMA)" : "trained", format_count(q.samples),
-      time_to_quality(q));
+      weights_words(q.weights), format_count(q.samples), time_to_quality(q));
   text += plot;
   const Evaluation& last = q.evaluations.back();
   if (!last.timesteps.empty()) {
@@ -151,12 +150,12 @@ std::string sampler_words(const DefinitionView& definition, const DefinitionView
                      text_of(sample.ddpm_variance));
 }
 
-std::string weights_words(const Result& result, const DefinitionView& definition) {
-  const bool averaged = result.quality.weights == "ema";
-  const std::string& sha256 =
-      averaged ? result.determinism.ema_sha256 : result.determinism.weights_sha256;
-  return fmt::format("{}, after step {}, SHA-256 {}", averaged ? "averaged (EMA)" : "trained",
-                     text_of(definition.train_steps), code(sha256));
+std::string sampled_weights(const Result& result, const DefinitionView& definition) {
+  const std::string& kind = result.quality.weights;
+  const Determinism& trained = result.determinism;
+  return fmt::format("{}, after step {}, SHA-256 {}", weights_words(kind),
+                     text_of(definition.train_steps),
+                     code(kind == "ema" ? trained.ema_sha256 : trained.weights_sha256));
 }
 
 }  // namespace
@@ -169,7 +168,7 @@ std::string samples(const Result& result) {
   MarkdownTable table({{"what"}, {"value"}});
   table.add_row({"images", count});
   table.add_row({"sampler", sampler_words(definition, sample)});
-  table.add_row({"weights", weights_words(result, definition)});
+  table.add_row({"weights", sampled_weights(result, definition)});
   table.add_row({"initial noise", fmt::format("drawn, seed {}", result.seeds.base)});
   table.add_row({"as 8-bit images", code("samples/pictures")});
   table.add_row({"not rounded", code("samples/samples.npy")});

@@ -23,7 +23,7 @@ namespace {
 constexpr double kStraggler = 1.05;
 
 std::string median_ms(const Result& result, const std::vector<double>& samples) {
-  const std::vector<double> values = steady(result, samples);
+  const std::vector<double> values = steady_steps(result, samples);
   return values.empty() ? std::string(kMissing) : format_ms(median(values));
 }
 
@@ -34,18 +34,12 @@ std::vector<std::string> row_of(const Result& result, const RankRecord& record) 
           median_ms(result, samples.backward_s),  median_ms(result, samples.optimizer_s)};
 }
 
-int64_t peak_bytes_of(const RankRecord& record, const std::string& owner) {
-  const auto bytes = record.peak.by_category.find(owner);
-  return bytes == record.peak.by_category.end() ? 0 : bytes->second;
-}
-
 /// Returns the owners that hold anything at the peak of any rank.
 std::vector<std::string> owners_at_peaks(const Result& result) {
   std::vector<std::string> owners = result.memory.categories;
   std::erase_if(owners, [&](const std::string& owner) {
-    return std::none_of(result.ranks.begin(), result.ranks.end(), [&](const RankRecord& record) {
-      return peak_bytes_of(record, owner) != 0;
-    });
+    return std::none_of(result.ranks.begin(), result.ranks.end(),
+                        [&](const RankRecord& record) { return record.peak.bytes_of(owner) != 0; });
   });
   return owners;
 }
@@ -64,9 +58,7 @@ std::string by_owner(const Result& result) {
   for (const RankRecord& record : result.ranks) {
     const MemorySnapshot& peak = record.peak;
     std::vector<std::string> row{fmt::format("{}", record.rank), format_mib(peak.allocator_bytes)};
-    for (const std::string& owner : owners) {
-      row.push_back(format_mib(peak_bytes_of(record, owner)));
-    }
+    for (const std::string& owner : owners) row.push_back(format_mib(peak.bytes_of(owner)));
     row.push_back(format_exact_bytes(peak.unattributed_bytes));
     table.add_row(row);
   }
@@ -75,15 +67,11 @@ std::string by_owner(const Result& result) {
          table.text();
 }
 
-std::string bytes_or_none(const std::optional<int64_t>& bytes) {
-  return bytes ? format_bytes(*bytes) : std::string(kMissing);
-}
-
 std::vector<std::string> row_of(const RankTimes& times, const RankRecord& record) {
   return {fmt::format("{}", times.rank),
-          record.exchanges ? format_count(*record.exchanges) : std::string(kMissing),
-          bytes_or_none(record.exchanged_bytes),
-          bytes_or_none(record.expected_bytes),
+          quantity_cell(record.exchanges, "count"),
+          quantity_cell(record.exchanged_bytes, "bytes"),
+          quantity_cell(record.expected_bytes, "bytes"),
           format_ms(times.communication_s),
           format_ms(std::max(0.0, times.communication_s - times.exposed_s)),
           format_ms(times.exposed_s),
@@ -99,7 +87,8 @@ std::string exchanged_bytes(const Result& result) {
   for (const RankRecord& record : result.ranks) {
     if (!record.exchanges) return "";
     table.add_row({fmt::format("{}", record.rank), format_count(*record.exchanges),
-                   bytes_or_none(record.exchanged_bytes), bytes_or_none(record.expected_bytes)});
+                   quantity_cell(record.exchanged_bytes, "bytes"),
+                   quantity_cell(record.expected_bytes, "bytes")});
   }
   return table.text();
 }
@@ -163,12 +152,12 @@ std::string stragglers(const std::vector<RankTimes>& times, const RankTimes& typ
 }
 
 std::string what_it_costs(const Result& result) {
-  const Metric* rate = find_metric(result, kRateMetric);
+  const std::optional<double> rate = metric_value(result, kRateMetric);
   const auto free = rate_without_exposed(result);
-  if (rate == nullptr || !rate->value || !free) return "";
+  if (!rate || !free) return "";
   std::string text = fmt::format(
       "All ranks together train {} images/s. Without the exposed part they would train {}.\n",
-      format_per_s(*rate->value), format_per_s(*free));
+      format_per_s(*rate), format_per_s(*free));
   const std::string shared = shared_processors(result);
   if (shared.empty()) return text;
   return text +

@@ -19,28 +19,28 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string gates(const Result& result);
 [[nodiscard]] std::string throughput(const Result& result);
 [[nodiscard]] std::string step_time(const Result& result, const std::string& plot);
-/// Is empty where one process trained alone.
+/// Returns nothing where one process trained alone.
 [[nodiscard]] std::string ranks(const Result& result);
 [[nodiscard]] std::string memory(const Result& result, const std::string& plot);
 [[nodiscard]] std::string saved_tensors(const Result& result);
-/// Is empty under mode "none".
+/// Returns nothing under mode "none".
 [[nodiscard]] std::string memory_mode(const Result& result);
-/// Is empty where nobody asked for one.
+/// Returns nothing where nobody asked for a largest batch.
 [[nodiscard]] std::string batch_fit(const Result& result);
 [[nodiscard]] std::string operators(const Result& result);
-/// A part of operators(): the kernels of convolutions; empty of results that have none of it.
+/// A part of operators(): the kernels of convolutions; empty for results that have none.
 [[nodiscard]] std::string convolutions(const Result& result);
-/// Is empty where everything was computed in one type.
+/// Returns nothing where everything was computed in one type.
 [[nodiscard]] std::string mixed_precision(const Result& result);
 /// Readings of a GPU beside training; empty for results that have none.
 [[nodiscard]] std::string device_use(const Result& result);
-/// A part of memory(): what the GPU's allocator holds; empty of a CPU.
+/// A part of memory(): what the GPU's allocator holds; empty for a CPU.
 [[nodiscard]] std::string device_memory(const MemorySection& memory);
-/// A part of memory(): what convolutions took beside the limit; empty of results without either.
+/// A part of memory(): what convolutions took beside the limit; empty for results without either.
 [[nodiscard]] std::string convolution_workspace(const MemorySection& memory);
 [[nodiscard]] std::string training_memory(const Result& result);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
-/// Is empty where the run drew none.
+/// Returns nothing where the run drew none.
 [[nodiscard]] std::string samples(const Result& result);
 [[nodiscard]] std::string noise(const Result& result);
 [[nodiscard]] std::string environment(const Result& result);
@@ -51,9 +51,6 @@ namespace noisemark::reports::sections {
 
 /// «This was not measured: REASON.», with a reason even when none was given.
 [[nodiscard]] std::string not_measured(const std::string& reason);
-
-/// The samples after the warm-up.
-[[nodiscard]] std::vector<double> steady(const Result& result, const std::vector<double>& samples);
 
 /// Shortens a GPU kernel's name as C++ writes it to what a person needs: without the type that it
 /// returns, its parameters, namespaces and the endings that all kernels of cuDNN have. What is

@@ -11,6 +11,7 @@
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
 #include "reports/render/report_sections.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports::sections {
 namespace {
@@ -67,7 +68,7 @@ std::string rare_average(const std::vector<double>& ema_s, double step_s) {
 }  // namespace
 
 std::string step_time(const Result& result, const std::string& plot) {
-  const std::vector<double> steps = steady(result, result.samples.step_s);
+  const std::vector<double> steps = steady_steps(result, result.samples.step_s);
   std::string text = "## Time of a step\n\n";
   if (steps.empty()) return text + not_measured("no step was timed after the warm-up");
   const double step_s = median(steps);
@@ -77,9 +78,10 @@ std::string step_time(const Result& result, const std::string& plot) {
                        {"5th percentile (ms)", Align::kRight},
                        {"95th percentile (ms)", Align::kRight}});
   for (const SamplePhase& phase : kSamplePhases) {
-    add_row(table, std::string(phase.name), steady(result, result.samples.*phase.seconds), step_s);
+    add_row(table, std::string(phase.name), steady_steps(result, result.samples.*phase.seconds),
+            step_s);
   }
-  add_row(table, "everything else", steady(result, rest_of(result.samples)), step_s);
+  add_row(table, "everything else", steady_steps(result, rest_of(result.samples)), step_s);
   add_row(table, "**step**", steps, step_s);
   text += table.text();
   text += fmt::format(
@@ -87,19 +89,19 @@ std::string step_time(const Result& result, const std::string& plot) {
       "step; shares of medians need not add up to 100 %.\n",
       format_count(static_cast<int64_t>(steps.size())),
       format_count(static_cast<int64_t>(result.samples.step_s.size())), left_out(result.protocol));
-  text += rare_average(steady(result, result.samples.ema_s), step_s);
+  text += rare_average(steady_steps(result, result.samples.ema_s), step_s);
   text += plot;
   return text;
 }
 
 std::string speed_in_short(const Result& result) {
-  const std::vector<double> steps = steady(result, result.samples.step_s);
+  const std::vector<double> steps = steady_steps(result, result.samples.step_s);
   const double step_s = steps.empty() ? 0 : median(steps);
   if (!(step_s > 0)) return "";
   std::string_view longest;
   double longest_s = 0;
   for (const SamplePhase& phase : kSamplePhases) {
-    const auto values = steady(result, result.samples.*phase.seconds);
+    const auto values = steady_steps(result, result.samples.*phase.seconds);
     const double middle_s = values.empty() ? 0 : median(values);
     if (middle_s <= longest_s) continue;
     longest = phase.name;
@@ -156,7 +158,7 @@ std::string operators(const Result& result) {
 }
 
 std::string noise(const Result& result) {
-  const std::vector<double> steps = steady(result, result.samples.step_s);
+  const std::vector<double> steps = steady_steps(result, result.samples.step_s);
   std::string text = "## Noise\n\n";
   text += fmt::format("{} ({}).\n",
                       result.protocol.warmup_reason.empty()

@@ -43,10 +43,7 @@ void render_folder(const fs::path& folder, std::vector<Finding>& unread) {
 void require_folders_below(const fs::path& file, const std::vector<std::string>& names) {
   std::set<std::string> seen;
   for (const std::string& name : names) {
-    const fs::path path(name);
-    const bool below = !name.empty() && path.is_relative() &&
-                       std::find(path.begin(), path.end(), "..") == path.end();
-    if (below && seen.insert(name).second) continue;
+    if (leads_below(name) && seen.insert(name).second) continue;
     throw bad_input(file.string(), "folders", name, "folders below this one, each once");
   }
 }
@@ -184,8 +181,6 @@ std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding
   }
   return written;
 }
-
-namespace fs = std::filesystem;
 
 std::optional<CollectedResults> collect_suite(const fs::path& folder, std::vector<Finding>* lost) {
   const auto suite = suite_in(folder);

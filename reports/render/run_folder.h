@@ -33,11 +33,11 @@ inline constexpr const char* kBegun = "it was begun and left no result";
 /// report. Throws Error (cannot write), and then no result is put in place.
 void write_run_folder(const std::filesystem::path& folder, const Result& result);
 
-/// result.json alone, where there is no room for its report; one of another result does not stay.
-/// Throws Error (cannot write).
+/// Writes result.json alone, where there is no room for its report; that of another result is
+/// removed. Throws Error (cannot write).
 void write_result_alone(const std::filesystem::path& folder, const Result& result);
 
-/// insight.json and suite.json.
+/// Returns the descriptions of insight.json and suite.json.
 [[nodiscard]] std::vector<json::Published> folder_documents();
 
 /// The part of a suite that a folder has.

@@ -11,7 +11,6 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
-#include "reports/render/report_sections.h"
 #include "reports/result/gate.h"
 #include "reports/result/metrics.h"
 
@@ -19,7 +18,7 @@ namespace noisemark::reports {
 namespace {
 
 double middle(const Result& result, const std::vector<double>& samples) {
-  const std::vector<double> values = sections::steady(result, samples);
+  const std::vector<double> values = steady_steps(result, samples);
   return values.empty() ? 0 : median(values);
 }
 
@@ -38,7 +37,7 @@ std::vector<RankTimes> rank_times(const Result& result) {
   std::vector<RankTimes> times;
   for (const RankRecord& record : result.ranks) {
     const Samples& samples = record.samples;
-    if (samples.exposed_s.empty() || sections::steady(result, samples.step_s).empty()) continue;
+    if (samples.exposed_s.empty() || steady_steps(result, samples.step_s).empty()) continue;
     times.push_back({record.rank, middle(result, samples.step_s),
                      middle(result, samples.communication_s), middle(result, samples.exposed_s),
                      middle(result, without(samples.step_s, samples.exposed_s))});
@@ -97,11 +96,11 @@ std::string shared_processors(const Result& result) {
 }
 
 std::optional<double> rate_without_exposed(const Result& result) {
-  const Metric* rate = find_metric(result, kRateMetric);
+  const std::optional<double> rate = metric_value(result, kRateMetric);
   const std::vector<RankTimes> times = rank_times(result);
   const RankTimes* slowest = slowest_of(times);
-  if (rate == nullptr || !rate->value || slowest == nullptr || slowest->own_s <= 0) return {};
-  return *rate->value * slowest->step_s / slowest->own_s;
+  if (!rate || slowest == nullptr || slowest->own_s <= 0) return {};
+  return *rate * slowest->step_s / slowest->own_s;
 }
 
 namespace {
@@ -113,7 +112,7 @@ struct ScalingRow {
   double rate = 0;
 };
 
-/// One rank has no values on these axes but the first one's 1 and the second one's none.
+/// On these axes a run of one rank has no other values than 1 and "none".
 constexpr std::string_view kAxesOfRanks[] = {"ranks", "pipeline"};
 
 /// Returns the values of the other axes.
@@ -130,9 +129,9 @@ std::vector<std::string> others_of(const Sweep& sweep, const SweepRow& row) {
 
 std::optional<ScalingRow> scaling_row(const SweepRow& row) {
   if (!row.result) return std::nullopt;
-  const Metric* rate = find_metric(*row.result, kRateMetric);
-  if (rate == nullptr || !rate->value || *rate->value <= 0) return std::nullopt;
-  return ScalingRow{&row, row.result->identity.ranks.value_or(1), *rate->value};
+  const std::optional<double> rate = metric_value(*row.result, kRateMetric);
+  if (!rate || *rate <= 0) return std::nullopt;
+  return ScalingRow{&row, row.result->identity.ranks.value_or(1), *rate};
 }
 
 /// Says why a row can claim no efficiency beside that of one rank; empty: it can.

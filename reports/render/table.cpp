@@ -46,7 +46,7 @@ bool is_told_by_names(const Trait& trait, const std::vector<NamedResult>& result
   return values.size() > 1;
 }
 
-/// They hold on to `results`.
+/// Returns all traits, which refer to `results`.
 std::vector<Trait> traits_of(const std::vector<NamedResult>& results) {
   std::vector<Trait> traits{
       {"benchmark", [&](const Identity& id) { return definition_name(id, results); }},
@@ -125,7 +125,7 @@ std::string comparable_key(const Identity& id) {
   return fmt::format("{} {} {}", benchmark_name(id), id.version, id.definition_sha256);
 }
 
-/// Custom ones ended where no gate failed; they cannot pass.
+/// Custom runs cannot pass, so where all are custom, those are counted in which no gate failed.
 std::string ended_words(int64_t passed, int64_t custom, int64_t all, std::string_view what) {
   const bool none_can_pass = custom == all && custom > 0;
   return fmt::format("{} of {} {} {}", none_can_pass ? custom : passed, all, what,
@@ -147,9 +147,9 @@ struct Tally {
 
   void add(const Exit& exit) {
     const auto code = static_cast<ExitCode>(exit.code);
-    if (exit.status == "pass") {
+    if (exit.status == kPassStatus) {
       ++passed;
-    } else if (exit.status == "custom") {
+    } else if (exit.is_custom()) {
       ++custom;
     } else if (code == ExitCode::kCannotRunHere) {
       ++elsewhere;
@@ -214,8 +214,8 @@ std::string definition_name(const Identity& identity, const std::vector<NamedRes
 namespace {
 
 std::optional<double> rate_of(const Result& result) {
-  const Metric* rate = find_metric(result, kRateMetric);
-  return rate != nullptr && rate->value && *rate->value > 0 ? rate->value : std::nullopt;
+  const std::optional<double> rate = metric_value(result, kRateMetric);
+  return rate && *rate > 0 ? rate : std::nullopt;
 }
 
 /// The rates of the rows of each definition, in their order.
@@ -342,6 +342,14 @@ std::string table_markdown(const std::vector<std::string>& paths, std::vector<Fi
   return finished_page(text + std::string(kGlossaryLine));
 }
 
+namespace {
+
+/// Headings of the report of a suite.
+constexpr std::string_view kSideBySide = "\n## Side by side\n";
+constexpr std::string_view kReports = "\n## Reports\n\n";  ///< a summary has none
+
+}  // namespace
+
 std::string suite_summary(const std::string& title, const std::vector<NamedResult>& results,
                           const std::vector<MissingRun>& missing) {
   Tally tally;
@@ -359,20 +367,14 @@ std::string suite_summary(const std::string& title, const std::vector<NamedResul
     }
   }
   if (!reasons.empty()) text += fmt::format("\n{}", reasons);
-  text += fmt::format("\n## Side by side\n\n{}", side_by_side(results, Verdicts::kShown));
+  text += fmt::format("{}\n{}", kSideBySide, side_by_side(results, Verdicts::kShown));
   const std::string modes = mode_table(results);
   if (!modes.empty()) text += fmt::format("\n## Memory modes\n\n{}", modes);
   return text;
 }
 
-namespace {
-
-constexpr std::string_view kReports = "\n## Reports\n\n";  ///< a summary has none
-
-}  // namespace
-
 bool is_suite_report(std::string_view text) {
-  return text.starts_with("# ") && text.find("\n## Side by side\n") != text.npos &&
+  return text.starts_with("# ") && text.find(kSideBySide) != text.npos &&
          text.find(kReports) != text.npos;
 }
 
@@ -389,6 +391,8 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
   return finished_page(text + std::string(kGlossaryLine));
 }
 
+namespace {
+
 std::string rate_cell(const Result& result) {
   const Metric* measured_rate = find_metric(result, kRateMetric);
   if (measured_rate == nullptr || !measured_rate->value) return std::string(kMissing);
@@ -398,6 +402,8 @@ std::string rate_cell(const Result& result) {
                      format_per_s(measured_rate->ci95->low),
                      format_per_s(measured_rate->ci95->high), caveat);
 }
+
+}  // namespace
 
 std::string metric_cell(const Result& result, const MetricRow& row) {
   if (row.name == kRateMetric) return rate_cell(result);
@@ -484,7 +490,7 @@ std::string table_of(const Sweep& sweep) {
 
 /// The gates of its definition did not apply, so it is counted apart, as in report.md.
 bool is_custom(const SweepRow& row) {
-  return row.result && row.result->exit.status == "custom";
+  return row.result && row.result->exit.is_custom();
 }
 
 std::string headline(const Sweep& sweep) {
@@ -553,8 +559,8 @@ std::string mib_or_none(const std::optional<int64_t>& bytes) {
 }
 
 std::string measured_rate(const Result& result) {
-  const Metric* metric = find_metric(result, kRateMetric);
-  return metric != nullptr && metric->value ? format_per_s(*metric->value) : std::string(kMissing);
+  const std::optional<double> rate = metric_value(result, kRateMetric);
+  return rate ? format_per_s(*rate) : std::string(kMissing);
 }
 
 bool has_any(const Result& result) {

@@ -38,9 +38,9 @@ enum class Sections { kSideBySide, kAll };
 
 /// The same, without verdicts, for result.json files, their folders, and folders of such folders,
 /// with the tables of memory modes and of convolutions' scratch memory where there are any, and,
-/// where they are asked for, machine_sections(). In a folder of folders those of mode
-/// "none" come first. Anything that cannot be read goes to
-/// `lost`, and stands below the table; without `lost` it is thrown as Error (bad input).
+/// where they are asked for, machine_sections(). In a folder of folders those of mode "none" come
+/// first. Anything that cannot be read goes to `lost`, and stands below the table; without `lost`
+/// it is thrown as Error (bad input).
 [[nodiscard]] std::string table_markdown(const std::vector<std::string>& paths,
                                          std::vector<Finding>* lost = nullptr,
                                          Sections sections = Sections::kSideBySide);
@@ -55,8 +55,8 @@ struct MissingRun {
 };
 
 /// report.md of several results of one command: verdict, side_by_side(), what failed, and for
-/// several seeds of several variants where their quality is judged. Each name
-/// is the path of the result's folder relative to the report.
+/// several seeds of several variants where their quality is judged. Each name is the path of the
+/// result's folder relative to the report.
 ///
 /// The headline is the worst of the runs: FAIL; INCOMPLETE where one could not run here or did not
 /// come to its end; CUSTOM where the gates of a definition did not apply; PASS when every run
@@ -73,11 +73,9 @@ struct MissingRun {
                                         const std::vector<NamedResult>& results,
                                         const std::vector<MissingRun>& missing);
 
-/// «16.38 [16.21, 16.52]», with «(not steady)» where it applies; "none".
-[[nodiscard]] std::string rate_cell(const Result& result);
-
 /// The metric of that row in one result, as it is listed there or else follows from its sections:
-/// rate_cell(), bytes or a number; "none".
+/// «16.38 [16.21, 16.52]» of the rate, with «(not steady)» where it applies; bytes or a number of
+/// others; kMissing without a value.
 [[nodiscard]] std::string metric_cell(const Result& result, const MetricRow& row);
 
 /// The verdict without its explanation: "CUSTOM".

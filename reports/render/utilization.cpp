@@ -88,11 +88,6 @@ std::string share_cell(const NamedResult& named, const MetricRow& share, Missing
   return kNotMeasured;
 }
 
-int64_t bytes_at_peak(const Result& result, const std::string& owner) {
-  const auto bytes = result.memory.peak.by_category.find(owner);
-  return bytes == result.memory.peak.by_category.end() ? 0 : bytes->second;
-}
-
 /// Returns the owners that hold a byte at a peak, in the order of the first run that names them,
 /// each with the largest share of a peak that it has.
 std::vector<std::pair<std::string, double>> owners_at_peak(
@@ -100,7 +95,7 @@ std::vector<std::pair<std::string, double>> owners_at_peak(
   std::vector<std::pair<std::string, double>> owners;
   for (const auto& [name, result] : results) {
     for (const std::string& owner : result.memory.categories) {
-      const int64_t bytes = bytes_at_peak(result, owner);
+      const int64_t bytes = result.memory.peak.bytes_of(owner);
       if (bytes == 0) continue;
       const double share =
           static_cast<double>(bytes) / static_cast<double>(result.memory.peak_bytes);
@@ -153,11 +148,11 @@ std::string utilization_table(const std::vector<NamedResult>& results) {
   Missing missing;
   for (const NamedResult& named : results) {
     const Result& result = named.result;
-    const Metric* rate = find_metric(result, kRateMetric);
-    if (rate == nullptr || !rate->value) continue;
+    const std::optional<double> rate = metric_value(result, kRateMetric);
+    if (!rate) continue;
     std::vector<std::string> row{named.name, benchmark_name(result.identity),
                                  format_count(result.protocol.batch), result.identity.precision,
-                                 format_per_s(*rate->value)};
+                                 format_per_s(*rate)};
     for (const MetricRow* share : shares()) row.push_back(share_cell(named, *share, missing));
     table.add_row(row);
   }
@@ -197,12 +192,12 @@ std::string memory_table(const std::vector<NamedResult>& results) {
     std::vector<std::string> row = {name, ""};
     int64_t sum = peak.unattributed_bytes;
     for (const std::string& owner : own) {
-      const int64_t held = bytes_at_peak(result, owner);
+      const int64_t held = peak.bytes_of(owner);
       row.push_back(format_mib(held));
       sum += held;
     }
     int64_t others = 0;
-    for (const std::string& owner : shared) others += bytes_at_peak(result, owner);
+    for (const std::string& owner : shared) others += peak.bytes_of(owner);
     if (!shared.empty()) row.push_back(format_mib(others));
     sum += others;
     row.push_back(format_bytes(peak.unattributed_bytes));

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 3> kSlowDowns{"hardware slow-down", "ther
                                                      "power brake"};
 // Counted since the machine was started, or of what happens to run beside.
 constexpr std::array<std::string_view, 4> kEvents{"cpu_quota_throttles", "cpu_thermal_throttles",
-                                                  "gpu_clock_reasons", "gpu_other_processes"};
+                                                  kClockReasons, "gpu_other_processes"};
 constexpr std::string_view kBetween = ", ";
 
 std::vector<std::string> words_of(std::string_view list) {
@@ -89,7 +89,7 @@ std::string slow_downs(const std::string& reasons) {
     const bool known = std::find(named.begin(), named.end(), word) != named.end();
     if (slow && !known) named.push_back(word);
   }
-  return fmt::format("{}", fmt::join(named, ", "));
+  return fmt::format("{}", fmt::join(named, kBetween));
 }
 
 std::string slow_downs(const Strings& environment) {

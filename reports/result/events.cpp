@@ -1,5 +1,7 @@
 #include "reports/result/events.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -10,18 +12,24 @@
 #include <utility>
 
 #include "reports/base/error.h"
+#include "reports/base/fields.h"
 #include "reports/base/file.h"
 #include "reports/base/json.h"
 
 namespace noisemark::reports {
+
+template <>
+inline constexpr std::array json::kNames<EventType>{
+    std::pair{EventType::kIntervalStart, std::string_view{"INTERVAL_START"}},
+    std::pair{EventType::kIntervalEnd, std::string_view{"INTERVAL_END"}},
+    std::pair{EventType::kPointInTime, std::string_view{"POINT_IN_TIME"}}};
+
 namespace {
+
+constexpr const auto& kTypes = json::kNames<EventType>;
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::array kTypes{
-    std::pair<EventType, std::string_view>{EventType::kIntervalStart, "INTERVAL_START"},
-    std::pair<EventType, std::string_view>{EventType::kIntervalEnd, "INTERVAL_END"},
-    std::pair<EventType, std::string_view>{EventType::kPointInTime, "POINT_IN_TIME"}};
 constexpr std::array<std::string_view, 6> kKeys{"namespace", "time_ms", "event_type",
                                                 "key",       "value",   "metadata"};
 
@@ -74,13 +82,6 @@ void replace_not_finite(EventValue& value, const std::string& name, EventMetadat
   value = std::monostate{};
 }
 
-std::string_view name_of(EventType type) {
-  for (const auto& [known, name] : kTypes) {
-    if (known == type) return name;
-  }
-  return {};
-}
-
 Event parse_event(std::string_view json, const std::string& where) {
   require_shallow(json, where);
   OrderedJson line;
@@ -95,7 +96,7 @@ Event parse_event(std::string_view json, const std::string& where) {
   }
   if (!std::equal(keys.begin(), keys.end(), kKeys.begin(), kKeys.end())) {
     throw bad_input(where, "keys", line.dump(),
-                    "namespace, time_ms, event_type, key, value, metadata in this order");
+                    fmt::format("{} in this order", fmt::join(kKeys, ", ")));
   }
   Event event;
   const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& known) {
@@ -175,7 +176,7 @@ std::string event_line(const Event& event) {
   OrderedJson line;
   line["namespace"] = "noisemark";
   line["time_ms"] = written.time_ms;
-  line["event_type"] = name_of(written.type);
+  line["event_type"] = json::name_of(written.type);
   line["key"] = written.key;
   line["value"] = to_json_value(written.value);
   line["metadata"] = OrderedJson::object();
@@ -195,9 +196,7 @@ EventWriter::EventWriter(const std::filesystem::path& path, bool resume, Clock c
   };
   write_file_atomically(path, kept);
   file_.reset(std::fopen(path.c_str(), "ae"));
-  if (!file_) {
-    throw not_written(path, errno);
-  }
+  if (!file_) throw not_written(path, errno);
 }
 
 void EventWriter::start(const std::string& name, const EventMetadata& metadata) {
@@ -217,9 +216,7 @@ void EventWriter::write(Event event) {
   event.time_ms = clock_();
   const std::string line = event_line(event) + "\n";
   const bool whole = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
-  if (!whole || std::fflush(file_.get()) != 0) {
-    throw not_written(path_, errno);
-  }
+  if (!whole || std::fflush(file_.get()) != 0) throw not_written(path_, errno);
 }
 
 std::vector<Event> read_events(std::string_view text, const std::string& where) {

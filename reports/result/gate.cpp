@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reports/base/quantity.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -30,11 +31,8 @@ Gate decided(Gate gate, double value) {
   return gate;
 }
 
-constexpr std::string_view kFiniteLoss = "finite_loss";
-
 Gate finite_loss(const Result& result, const Finiteness& finiteness) {
-  const Metric* skips = find_metric(result, "skipped_steps");
-  const double skipped = skips != nullptr ? skips->value.value_or(0) : 0;
+  const double skipped = metric_value(result, kSkippedMetric).value_or(0);
   Gate gate{{}, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
   gate = decided(gate, finiteness.finite ? 0 : 1);
   const std::string but_for =
@@ -366,13 +364,13 @@ struct BuiltInGate {
 };
 
 constexpr BuiltInGate kBuiltInGates[] = {
-    {kFiniteLoss, in_every_run, finite_loss},
+    {kFiniteLossGate, in_every_run, finite_loss},
     {"closure_boundaries", in_every_run,
      [](auto& run, auto&) { return closure_boundaries(run.memory); }},
     {"closure_peak", in_every_run, [](auto& run, auto&) { return closure_peak(run.memory); }},
     {"leak", in_every_run, [](auto& run, auto&) { return leak(run.memory); }},
     {"certificate", has_mode, [](auto& run, auto&) { return certificate(run.memory_mode); }},
-    {"plan", has_mode, [](auto& run, auto&) { return plan(run.memory_mode); }},
+    {kPlanGate, has_mode, [](auto& run, auto&) { return plan(run.memory_mode); }},
     {"budget", has_budget, [](auto& run, auto&) { return budget(run); }},
     {"budget_steps", has_budget, [](auto& run, auto&) { return budget_steps(run.memory_mode); }},
     {"budget_error", has_error_bound,
@@ -434,6 +432,11 @@ const Metric* find_metric(const Result& result, std::string_view name) {
   return nullptr;
 }
 
+std::optional<double> metric_value(const Result& result, std::string_view name) {
+  const Metric* metric = find_metric(result, name);
+  return metric == nullptr ? std::nullopt : metric->value;
+}
+
 std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRule>& rules,
                                  const Finiteness& finiteness) {
   std::vector<Gate> gates;
@@ -453,11 +456,10 @@ GateRule gradient_error_rule(double bound) {
   return {std::string(kGradientErrorGate), "gradient_error", "at most", bound};
 }
 
-std::vector<std::string_view> gates_of_the_program() {
-  std::vector<std::string_view> names;
-  for (const BuiltInGate& row : kBuiltInGates) names.push_back(row.name);
-  names.push_back(kGradientErrorGate);
-  return names;
+bool fails_gate(const Result& result, std::string_view name) {
+  return std::any_of(result.gates.begin(), result.gates.end(), [&](const Gate& gate) {
+    return gate.name == name && gate.verdict == Verdict::kFail;
+  });
 }
 
 bool is_finished(const Result& result) {
@@ -466,10 +468,7 @@ bool is_finished(const Result& result) {
 }
 
 bool came_to_its_last_step(const Result& result) {
-  return is_finished(result) &&
-         std::none_of(result.gates.begin(), result.gates.end(), [](const Gate& gate) {
-           return gate.name == kFiniteLoss && gate.verdict == Verdict::kFail;
-         });
+  return is_finished(result) && !fails_gate(result, kFiniteLossGate);
 }
 
 Exit exit_of(const std::vector<Gate>& gates, bool custom) {
@@ -479,7 +478,7 @@ Exit exit_of(const std::vector<Gate>& gates, bool custom) {
   }
   const ExitCode code = exit.reasons.empty() ? ExitCode::kPass : ExitCode::kFailed;
   exit.code = static_cast<int>(code);
-  exit.status = code == ExitCode::kFailed ? "failed" : custom ? "custom" : "pass";
+  exit.status = !exit.reasons.empty() ? error_status(code) : custom ? kCustomStatus : kPassStatus;
   return exit;
 }
 

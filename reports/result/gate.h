@@ -39,22 +39,27 @@ struct Finiteness {
                                                const std::vector<GateRule>& rules,
                                                const Finiteness& finiteness);
 
-/// The gate of gradient_error_rule().
+/// Gates whose verdict other judgements look at: that all of the training was finite, that a mode
+/// had a plan in every pass, and that of gradient_error_rule().
+inline constexpr std::string_view kFiniteLossGate = "finite_loss";
+inline constexpr std::string_view kPlanGate = "plan";
 inline constexpr std::string_view kGradientErrorGate = "gradient_error";
+
+/// Returns whether the run has a gate of that name, and failed it.
+[[nodiscard]] bool fails_gate(const Result& result, std::string_view name);
 
 /// Returns the rule by which a run judges a lossy mode's gradient error, as if the definition
 /// declared it.
 [[nodiscard]] GateRule gradient_error_rule(double bound);
-
-/// Returns the names of all gates that no definition declares, as README.md lists them: the
-/// built-in ones in their order, then that of gradient_error_rule().
-[[nodiscard]] std::vector<std::string_view> gates_of_the_program();
 
 /// Returns whether `value relation bound` holds. Throws std::logic_error for an unknown relation.
 [[nodiscard]] bool satisfies(double value, const std::string& relation, double bound);
 
 /// The metric of that name, or null.
 [[nodiscard]] const Metric* find_metric(const Result& result, std::string_view name);
+
+/// The value of that metric; empty where the result has none.
+[[nodiscard]] std::optional<double> metric_value(const Result& result, std::string_view name);
 
 /// Returns whether a run came to its end and was judged, for better or worse: its last evaluation
 /// is the one that counts, and there is nothing left to do. What threw before its gates has the

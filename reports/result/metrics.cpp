@@ -216,7 +216,7 @@ constexpr MetricRow kTable[] = {
      .of = median_step<&Samples::ema_s>,
      .cause = MetricCause::kMachine,
      .summary = "the step's update of the averaged weights"},
-    {.name = "skipped_steps",
+    {.name = kSkippedMetric,
      .unit = "count",
      .summary = "steps that loss scaling left out; fp16 alone"},
     {.name = "peak_bytes",
@@ -591,9 +591,8 @@ std::optional<double> times_fewer(const std::optional<int64_t>& plain, int64_t u
 }
 
 std::vector<double> steady_steps(const Result& result, const std::vector<double>& samples) {
-  const auto drop =
-      std::min<int64_t>(result.protocol.warmup_steps, static_cast<int64_t>(samples.size()));
-  return {samples.begin() + drop, samples.end()};
+  const auto dropped = std::clamp<int64_t>(result.protocol.warmup_steps, 0, std::ssize(samples));
+  return {samples.begin() + dropped, samples.end()};
 }
 
 std::optional<double> images_per_second(const Result& result) {

@@ -37,7 +37,7 @@ enum class MetricRule {
 /// Says what moves a metric besides the code.
 enum class MetricCause {
   kWork,     ///< nothing: the work decides it
-  kMachine,  ///< the machine's mood: its clocks and what else runs on it
+  kMachine,  ///< the state of the machine: its clocks and what else runs on it
   kModel,    ///< the seed: it says how good the trained model is
 };
 
@@ -63,6 +63,8 @@ struct TimeShare {
 inline constexpr std::string_view kRateMetric = "images_per_s";
 /// The metric of quality, which is gated too.
 inline constexpr std::string_view kLossMetric = "val_loss";
+/// The number of steps that loss scaling left out.
+inline constexpr std::string_view kSkippedMetric = "skipped_steps";
 
 struct MetricRow {
   std::string_view name;  ///< "images_per_s"; a "*" at one end stands for any text: "gpu_*"

@@ -27,6 +27,8 @@ using Strings = std::map<std::string, std::string>;
   return found == strings.end() ? otherwise : found->second;
 }
 
+inline constexpr const char* kOwnFramework = "noisemark";  ///< Identity::framework of this program
+
 struct Identity {
   std::string benchmark;
   std::string scale;
@@ -53,6 +55,14 @@ struct Identity {
   /// Returns whether a memory mode changes what is kept.
   [[nodiscard]] bool has_mode() const { return mode != "none"; }
   [[nodiscard]] bool has_budget() const { return mode.starts_with("budget:"); }
+  /// Returns whether this program trained, and not a peer.
+  [[nodiscard]] bool is_own() const { return framework == kOwnFramework; }
+  /// Returns whether the device repeats recorded steps, which the host does not issue.
+  [[nodiscard]] bool repeats_steps() const {
+    return baseline.find("cuda-graph") != std::string::npos;
+  }
+  /// "cpu" or "cuda".
+  [[nodiscard]] std::string device_kind() const { return device.substr(0, device.find(':')); }
 };
 
 struct DataFile {
@@ -150,6 +160,12 @@ struct MemorySnapshot {
   std::map<std::string, int64_t> by_category;
   int64_t allocator_bytes = 0;
   int64_t unattributed_bytes = 0;
+
+  /// The bytes of an owner; 0 where it has none.
+  [[nodiscard]] int64_t bytes_of(const std::string& owner) const {
+    const auto entry = by_category.find(owner);
+    return entry == by_category.end() ? 0 : entry->second;
+  }
 };
 
 struct MemoryPoint {
@@ -303,6 +319,11 @@ struct Quality {
   std::optional<int64_t> samples_to_quality;
   std::string missing_reason;
 };
+
+/// The words for weights, "model" or "ema", as pages have them.
+[[nodiscard]] constexpr const char* weights_words(std::string_view kind) {
+  return kind == "ema" ? "averaged (EMA)" : "trained";
+}
 
 struct StepBytes {
   std::optional<int64_t> peak_bytes;
@@ -483,10 +504,16 @@ struct Artifact {
   std::string sha256;
 };
 
+/// The statuses of runs that ended with exit code 0: "custom" where the definition was changed.
+inline constexpr const char* kPassStatus = "pass";
+inline constexpr const char* kCustomStatus = "custom";
+
 struct Exit {
   int code = 0;
   std::string status;
   std::vector<std::string> reasons;
+
+  [[nodiscard]] bool is_custom() const { return status == kCustomStatus; }
 };
 
 struct Result {

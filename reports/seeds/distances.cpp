@@ -104,7 +104,7 @@ std::string definition_words(const DrawnSamples::Definition& definition) {
                      definition.custom ? " (custom)" : "");
 }
 
-/// Seeds differ from run to run; that each has its own is what they have in common.
+/// Runs have different seeds, and are comparable where each drew with its own.
 std::string noise_of(const DrawnSamples& drawn, const Result& run) {
   if (!drawn.seed) return "";
   const std::string words =
@@ -113,7 +113,7 @@ std::string noise_of(const DrawnSamples& drawn, const Result& run) {
   return fmt::format("a file {}, {}", shown_digits(drawn.noise.sha256), words);
 }
 
-/// Samples of modes in other precisions differ in nothing else either.
+/// Runs in different precisions are comparable where each drew its samples in its own.
 std::string precision_of(const DrawnSamples& drawn, const Result& run) {
   const std::string precision = drawn.execution ? drawn.execution->precision : "";
   return !precision.empty() && precision == run.identity.precision ? "the run's" : precision;

@@ -31,10 +31,14 @@ namespace {
 
 using Observe = std::function<Observation(const Result&)>;
 
+std::string ended_words(const Result& result) {
+  return fmt::format("the run ended as \"{}\"", result.exit.status);
+}
+
 /// A figure that counts: of a run that came to its end.
 Observation final_figure(const Result& result, const Observe& observe) {
   if (!is_finished(result)) {
-    return {{}, fmt::format("the run ended as \"{}\"", result.exit.status), "", Direction::kLower};
+    return {{}, ended_words(result), "", Direction::kLower};
   }
   return observe(result);
 }
@@ -91,7 +95,7 @@ class Sampling {
     const Observation b = final_figure(candidate, observe_);
     if (!a.value) return forbid(QualityVerdict::kInconclusive, seed, "BASE: " + reason(a));
     if (!b.value) return forbid(QualityVerdict::kInconclusive, seed, reason(b));
-    const bool ratio = sample_.row.scale == DifferenceScale::kLogRatio;
+    const bool ratio = sample_.row.is_ratio();
     if (ratio && !(*a.value > 0 && *b.value > 0)) {
       return forbid(QualityVerdict::kInconclusive, seed, "zero or negative, which has no ratio");
     }
@@ -119,7 +123,7 @@ class Sampling {
   void fill_means() {
     QualityRow& row = sample_.row;
     if (row.seeds.empty()) return;
-    const bool ratio = row.scale == DifferenceScale::kLogRatio;
+    const bool ratio = row.is_ratio();
     const auto mean_of = [&](double SeedPair::*side) {
       std::vector<double> values;
       for (const SeedPair& pair : row.seeds) {
@@ -170,7 +174,7 @@ struct TestedRow {
 
 double margin_of(const QualityRow& row) {
   if (!row.margin) return kNoMargin;
-  return row.scale == DifferenceScale::kLogRatio ? std::log1p(*row.margin) : *row.margin;
+  return row.is_ratio() ? std::log1p(*row.margin) : *row.margin;
 }
 
 void fill_in(QualityRow& row, const DifferenceTest& test) {
@@ -368,7 +372,7 @@ std::vector<double> values_of(const std::vector<const NamedResult*>& runs, Range
     if (is_not_finite(result)) {
       forbid(QualityVerdict::kFail, "training was not finite");
     } else if (!is_finished(result)) {
-      forbid(QualityVerdict::kInconclusive, "the run ended as \"" + result.exit.status + "\"");
+      forbid(QualityVerdict::kInconclusive, ended_words(result));
     } else if (!found.value) {
       forbid(QualityVerdict::kInconclusive, found.missing_reason);
     } else {

@@ -124,7 +124,7 @@ class Judging {
     record(QualityVerdict::kNotComparable,
            fmt::format("{}: differs from {} in {}", pairing.cell.name, pairing.reference,
                        differences.front().field));
-    study_.differences.insert(study_.differences.end(), differences.begin(), differences.end());
+    for (const FieldDifference& one : differences) study_.differences.push_back({one});
   }
 
   void look_at_distances() {
@@ -187,7 +187,7 @@ class Judging {
         margin_in_definition(pairing.cell.pairs.front().first->result, gate.measure);
     row.margin = gate.margin.value_or(defined.value_or(sample.measure.margin));
     row.margin_from = gate.margin ? "given" : defined ? "definition" : "default";
-    const bool ratio = row.scale == DifferenceScale::kLogRatio;
+    const bool ratio = row.is_ratio();
     if (*row.margin > 0 && !(ratio && *row.margin > kWidestQualityMargin)) return;
     throw bad_input("quality", "margin of " + gate.measure,
                     *row.margin == 0 ? "none" : margin_text(row),

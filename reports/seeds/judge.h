@@ -21,8 +21,8 @@ struct QualityOptions {
   std::vector<QualityGate> gates = {{std::string(kLossMetric), {}}};
   std::vector<QualityRange> ranges = {};
   double alpha = kAlpha;  ///< chance of any wrong PASS in any look, and of any wrong FAIL
-  double power = 0.8;     ///< power at the smallest detectable difference
-  int64_t resamples = 10000;
+  double power = kPower;  ///< power at the smallest detectable difference
+  int64_t resamples = kResamples;
   uint64_t seed = 0;
   int64_t looks = kDefaultLooks;     ///< most looks, as they were declared (Looks)
   std::vector<RunIds> earlier = {};  ///< those that were taken

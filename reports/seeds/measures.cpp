@@ -91,33 +91,19 @@ std::vector<int64_t> evaluated_timesteps(const Result& result) {
   return timesteps;
 }
 
-namespace {
-
-bool fails_gate(const Result& result, std::string_view name) {
-  return std::any_of(result.gates.begin(), result.gates.end(), [&](const Gate& gate) {
-    return gate.name == name && gate.verdict == Verdict::kFail;
-  });
-}
-
-}  // namespace
-
-std::optional<double> quality_key(const Result& result, const std::string& key) {
+std::optional<double> margin_in_definition(const Result& result, const std::string& measure) {
   const DefinitionView definition = definition_of(result);
-  const auto found = definition.quality_bounds.find(key);
+  const auto found = definition.quality_bounds.find(measure + "_margin");
   if (found == definition.quality_bounds.end()) return std::nullopt;
   return found->second;
 }
 
-std::optional<double> margin_in_definition(const Result& result, const std::string& measure) {
-  return quality_key(result, measure + "_margin");
-}
-
 bool is_not_finite(const Result& result) {
-  return fails_gate(result, "finite_loss");
+  return fails_gate(result, kFiniteLossGate);
 }
 
 bool has_no_plan(const Result& result) {
-  return fails_gate(result, "plan");
+  return fails_gate(result, kPlanGate);
 }
 
 bool same_weights(const Result& a, const Result& b) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/result/metrics.h"
 #include "reports/result/result.h"
 #include "reports/seeds/study.h"
 
@@ -14,7 +15,7 @@ struct Measure {
   std::string name;   ///< metric of the result, or "loss"
   double margin = 0;  ///< default; 0: it has none and must be given
   DifferenceScale scale = DifferenceScale::kLogRatio;
-  int64_t fewest_seeds = 2;  ///< below, nothing is claimed
+  int64_t fewest_seeds = StudyRule().fewest_seeds;  ///< with fewer, nothing is claimed
 };
 
 /// The metrics whose row in metric_table() says how they are judged over seeds.
@@ -48,9 +49,6 @@ struct Observation {
 /// [quality]; empty where it sets none.
 [[nodiscard]] std::optional<double> margin_in_definition(const Result& result,
                                                          const std::string& measure);
-
-/// A number of the section [quality] of a run's definition; empty where it sets none.
-[[nodiscard]] std::optional<double> quality_key(const Result& result, const std::string& key);
 
 /// Returns whether the training left the finite numbers.
 [[nodiscard]] bool is_not_finite(const Result& result);

@@ -95,16 +95,8 @@ QualityStudy quality_from_json(std::string_view text, const std::string& where) 
   }
 }
 
-namespace {
-
-bool is_ratio(const QualityRow& row) {
-  return row.scale == DifferenceScale::kLogRatio;
-}
-
-}  // namespace
-
 std::string difference_text(const QualityRow& row, double difference) {
-  if (is_ratio(row)) return fmt::format("{:+.3f} %", 100 * std::expm1(difference));
+  if (row.is_ratio()) return fmt::format("{:+.3f} %", 100 * std::expm1(difference));
   return fmt::format("{:+.6g}", difference);
 }
 
@@ -118,7 +110,7 @@ std::string interval_text(const QualityRow& row, const Interval& interval) {
 }
 
 std::string margin_text(const QualityRow& row) {
-  if (is_ratio(row)) return fmt::format("{:g} %", 100 * row.margin.value());
+  if (row.is_ratio()) return fmt::format("{:g} %", 100 * row.margin.value());
   return format_number(row.margin.value());
 }
 

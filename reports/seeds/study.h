@@ -156,6 +156,8 @@ struct QualityRow {
                                           ///< are; of an inconclusive row
   std::optional<QualityVerdict> verdict;  ///< is empty unless the row is gated
   std::string words;
+
+  [[nodiscard]] bool is_ratio() const { return scale == DifferenceScale::kLogRatio; }
 };
 
 /// The knowledge about every step of a mode: that it changes no bit, or how far it moves a
@@ -203,6 +205,9 @@ struct VariantRuns {
   std::string repeat_command;  ///< command that repeats the first seed's run
 };
 
+/// A field in which runs of one seed differ. Its keys are others than those of a comparison.
+struct SeedDifference : FieldDifference {};
+
 struct QualityStudy {
   QualityVerdict verdict = QualityVerdict::kPass;
   int exit_code = 0;                 ///< exit_code_of(), in a study's file alone
@@ -214,7 +219,7 @@ struct QualityStudy {
   std::vector<DistanceOrigin> distances;       ///< one of each metric, more where they differ
   std::vector<DistanceValue> distance_values;  ///< distances of every run
   std::vector<std::string> sheets;             ///< images of samples, as the page links to them
-  std::vector<FieldDifference> differences;    ///< differences of runs that are not comparable
+  std::vector<SeedDifference> differences;     ///< differences of runs that are not comparable
   std::vector<std::string> unpaired;           ///< seeds that one side lacks
   std::vector<std::string> without_result;     ///< runs that were planned or begun and left none
   std::vector<std::string> notes;

@@ -182,13 +182,14 @@ struct Fields<DistanceValue> {
 };
 
 template <>
-struct Fields<FieldDifference> {
+struct Fields<SeedDifference> {
+  using T = SeedDifference;
   static constexpr About kAbout{"FieldDifference", "A field in which runs differ."};
   static constexpr std::tuple kAll{
-      field("cell", &FieldDifference::cell, "benchmark and variant of the runs"),
-      field("field", &FieldDifference::field, "path in result.json"),
-      field("reference", &FieldDifference::base, "value in the reference's runs"),
-      field("candidate", &FieldDifference::candidate, "value in the variant's runs")};
+      field<T>("cell", &T::cell, "benchmark and variant of the runs"),
+      field<T>("field", &T::field, "path in result.json"),
+      field<T>("reference", &T::base, "value in the reference's runs"),
+      field<T>("candidate", &T::candidate, "value in the variant's runs")};
 };
 
 template <>

@@ -436,11 +436,10 @@ std::string how_it_was_drawn(const QualityStudy& study) {
                        {"definition"},
                        {"computed on"}});
   for (const DistanceOrigin& one : study.distances) {
-    table.add_row(
-        {one.metric, or_unknown(one.sampler),
-         one.weights.empty() ? "not known" : (one.weights == "ema" ? "averaged (EMA)" : "trained"),
-         or_unknown(one.noise), or_unknown(one.precision), or_unknown(one.definition),
-         draws_cell(one)});
+    table.add_row({one.metric, or_unknown(one.sampler),
+                   one.weights.empty() ? "not known" : weights_words(one.weights),
+                   or_unknown(one.noise), or_unknown(one.precision), or_unknown(one.definition),
+                   draws_cell(one)});
   }
   return table.text();
 }

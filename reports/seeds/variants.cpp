@@ -109,10 +109,6 @@ using Workload = std::map<Variant, Runs>;
 
 const Variant kPlain = {"none", "plain", "fp32"};
 
-std::string device_kind(const Identity& id) {
-  return id.device.substr(0, id.device.find(':'));
-}
-
 Variant variant_of(const Identity& id) {
   return {id.mode, id.baseline, id.precision, id.reduction};
 }
@@ -121,10 +117,8 @@ uint64_t seed_of(const NamedResult& run) {
   return run.result.seeds.base;
 }
 
-void sort_by_seed(Runs& runs) {
-  std::sort(runs.begin(), runs.end(), [](const NamedResult* a, const NamedResult* b) {
-    return std::pair(seed_of(*a), a->result.run_id) < std::pair(seed_of(*b), b->result.run_id);
-  });
+void sort_single_seeds(Runs& runs) {
+  sort_by_seed(runs);
   const auto twice = std::adjacent_find(
       runs.begin(), runs.end(),
       [](const NamedResult* a, const NamedResult* b) { return seed_of(*a) == seed_of(*b); });
@@ -147,7 +141,7 @@ std::map<std::string, Workload> workloads_of(const Side& side) {
     workloads[workload_name(id)][variant_of(id)].push_back(&run);
   }
   for (auto& [name, workload] : workloads) {
-    for (auto& [variant, runs] : workload) sort_by_seed(runs);
+    for (auto& [variant, runs] : workload) sort_single_seeds(runs);
   }
   return workloads;
 }
@@ -158,26 +152,6 @@ std::optional<Variant> reference_of(const Variant& variant, const Workload& work
   if (variant.mode != kPlain.mode) return Variant{"none", variant.baseline, variant.precision};
   if (variant == kPlain || !workload.contains(kPlain)) return std::nullopt;
   return kPlain;
-}
-
-std::string lone_seed(const std::string& variant, const NamedResult& run) {
-  return fmt::format("{}: seed {} (run {})", variant, seed_of(run), run.result.run_id);
-}
-
-void pair_seeds(const Runs& reference, const Runs& candidate, Pairing& pairing) {
-  size_t i = 0;
-  size_t j = 0;
-  while (i < reference.size() || j < candidate.size()) {
-    const bool left = i < reference.size();
-    const bool right = j < candidate.size();
-    if (left && right && seed_of(*reference[i]) == seed_of(*candidate[j])) {
-      pairing.cell.pairs.emplace_back(reference[i++], candidate[j++]);
-    } else if (left && (!right || seed_of(*reference[i]) < seed_of(*candidate[j]))) {
-      pairing.unpaired.push_back(lone_seed(pairing.reference, *reference[i++]));
-    } else {
-      pairing.unpaired.push_back(lone_seed(pairing.variant, *candidate[j++]));
-    }
-  }
 }
 
 /// Says why a run is not the locked work on the official data.
@@ -221,9 +195,9 @@ std::string variant_name(const Identity& identity) {
 
 std::string workload_name(const Identity& identity) {
   std::string name = benchmark_name(identity);
-  const std::string device = device_kind(identity);
+  const std::string device = identity.device_kind();
   if (device != (identity.scale == "gpu" ? "cuda" : "cpu")) name += ", " + device;
-  if (identity.framework != "noisemark") name += ", " + identity.framework;
+  if (!identity.is_own()) name += ", " + identity.framework;
   return name;
 }
 
@@ -243,7 +217,7 @@ std::vector<const NamedResult*> runs_of(const Side& side, const VariantRuns& var
       runs.push_back(&run);
     }
   }
-  sort_by_seed(runs);
+  sort_single_seeds(runs);
   return runs;
 }
 
@@ -260,7 +234,12 @@ std::vector<Pairing> pairings_of(const Side& side) {
       const auto found = workload.find(*reference);
       if (found == workload.end()) continue;
       pairing.reference = variant_name(found->second.front()->result.identity);
-      pair_seeds(found->second, runs, pairing);
+      pairing.cell.pairs =
+          pair_by_seed(found->second, runs, [&](const NamedResult& run, bool is_reference) {
+            pairing.unpaired.push_back(fmt::format(
+                "{}: seed {} (run {})", is_reference ? pairing.reference : pairing.variant,
+                seed_of(run), run.result.run_id));
+          });
     }
   }
   return pairings;

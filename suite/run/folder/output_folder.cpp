@@ -238,8 +238,8 @@ std::string execution_of(const reports::Identity& identity, uint64_t seed, bool 
   const std::string rounded =
       identity.reduction.empty() ? "" : ", gradients reduced in " + identity.reduction;
   return fmt::format("{}-{}-{} {} {} threads{}, seed {}{}", identity.mode, identity.baseline,
-                     identity.precision, identity.device.substr(0, identity.device.find(':')),
-                     identity.threads, rounded, seed, deterministic ? ", deterministic" : "");
+                     identity.precision, identity.device_kind(), identity.threads, rounded, seed,
+                     deterministic ? ", deterministic" : "");
 }
 
 bool has_its_report(const fs::path& folder, const reports::Result& result) {
@@ -251,7 +251,7 @@ bool has_its_report(const fs::path& folder, const reports::Result& result) {
 
 void require_own(const fs::path& path, const reports::Result& result, const CheckpointKey& own) {
   const std::string& framework = result.identity.framework;
-  if (framework != "noisemark") {
+  if (framework != reports::kOwnFramework) {
     throw Error(ExitCode::kNotComparable,
                 path.string() + ": framework: " + framework + " (this run has noisemark)");
   }

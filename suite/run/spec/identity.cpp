@@ -26,7 +26,7 @@ reports::Identity identity_of(const PlannedRun& plan, const Dataset& dataset) {
   identity.baseline = spec.baseline.name;
   identity.precision = spec.precision.name;
   identity.device = spec.device.str();
-  identity.framework = "noisemark";
+  identity.framework = reports::kOwnFramework;
   identity.threads = spec.threads;
   identity.reduction = spec.reduction;
   if (spec.shard_optimizer) identity.shards = "optimizer";

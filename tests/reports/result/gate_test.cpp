@@ -55,21 +55,16 @@ std::vector<std::string> gates_of_the_readme() {
 }
 
 TEST(Gate, every_gate_of_the_program_has_a_row_in_the_readme) {
-  const auto known = gates_of_the_program();
-  EXPECT_EQ(gates_of_the_readme(), std::vector<std::string>(known.begin(), known.end()));
-  EXPECT_EQ(gradient_error_rule(0.1).name, known.back());
-}
-
-TEST(Gate, a_run_lists_the_gates_of_the_program_in_their_order) {
   Result result = test::result_of_two_ranks();
   result.identity.mode = "budget:SIZE,error=0.01";
   result.memory_mode.budget.figure = "peak_bytes";
   result.memory_mode.budget.bytes = 1;
   result.memory_mode.budget.error_frac = 0.01;
-  std::vector<std::string_view> names;
-  const auto gates = evaluate_gates(result, {gradient_error_rule(0.1)}, {});
-  for (const Gate& gate : gates) names.push_back(gate.name);
-  EXPECT_EQ(names, gates_of_the_program());
+  std::vector<std::string> names;
+  for (const Gate& gate : evaluate_gates(result, {gradient_error_rule(0.1)}, {})) {
+    names.push_back(gate.name);
+  }
+  EXPECT_EQ(gates_of_the_readme(), names);
 }
 
 TEST(Gate, certificate_judges_runs_under_a_memory_mode_only) {
