@@ -51,20 +51,18 @@ inline constexpr std::array kNames<AbSide>{std::pair{AbSide::kA, std::string_vie
 
 template <>
 struct Fields<AbPlan> {
+  using T = AbPlan;
   static constexpr About kAbout{"AbPlan", "Decisions from before the first step that counts."};
   static constexpr std::tuple kAll{
-      field("pairs", &AbPlan::pairs,
-            "pairs of the first look; as many again when it is inconclusive")
+      field("pairs", &T::pairs, "pairs of the first look; as many again when it is inconclusive")
           .at_least(0),
-      field("warmup_steps", &AbPlan::warmup_steps, "steps of the turn that does not count")
-          .at_least(0),
-      field("turn_steps", &AbPlan::turn_steps, "steps of a turn").at_least(0),
-      field("blocks", &AbPlan::blocks, "blocks of four turns in a pair").at_least(0),
-      field("seconds", &AbPlan::seconds, "time that the first look was meant to take"),
-      field("slow_down_frac", &AbPlan::slow_down_frac,
-            "time put into every step of B, as a control"),
-      field("noise_floor_frac", &AbPlan::noise_floor_frac, "calibrated noise floor; 0 without one"),
-      field("turn_s", &AbPlan::turn_s, "time that a turn was meant to take at most")};
+      field("warmup_steps", &T::warmup_steps, "steps of the turn that does not count").at_least(0),
+      field("turn_steps", &T::turn_steps, "steps of a turn").at_least(0),
+      field("blocks", &T::blocks, "blocks of four turns in a pair").at_least(0),
+      field("seconds", &T::seconds, "time that the first look was meant to take"),
+      field("slow_down_frac", &T::slow_down_frac, "time put into every step of B, as a control"),
+      field("noise_floor_frac", &T::noise_floor_frac, "calibrated noise floor; 0 without one"),
+      field("turn_s", &T::turn_s, "time that a turn was meant to take at most")};
 };
 
 template <>
@@ -177,20 +175,18 @@ struct Fields<CalibrationUnit> {
 
 template <>
 struct Fields<CalibrationSummary> {
+  using T = CalibrationSummary;
   static constexpr About kAbout{"CalibrationSummary",
                                 "Figures that follow from the units; a reader makes them again."};
   static constexpr std::tuple kAll{
-      field("units", &CalibrationSummary::units, "number of units"),
-      field("alarms", &CalibrationSummary::alarms, "units that were alarms"),
-      field("alarm_rate_ci95", &CalibrationSummary::alarm_rate,
-            "rate of alarms by Clopper and Pearson"),
-      field("noise_floor_frac", &CalibrationSummary::noise_floor_frac,
-            "noise that 95 % of the units stay within"),
-      field("session_deviation", &CalibrationSummary::session_deviation,
+      field("units", &T::units, "number of units"),
+      field("alarms", &T::alarms, "units that were alarms"),
+      field("alarm_rate_ci95", &T::alarm_rate, "rate of alarms by Clopper and Pearson"),
+      field("noise_floor_frac", &T::noise_floor_frac, "noise that 95 % of the units stay within"),
+      field("session_deviation", &T::session_deviation,
             "standard deviation of the difference of two units' logarithms"),
-      field("units_needed", &CalibrationSummary::units_needed,
-            "units in all, if no further one is an alarm"),
-      field("refusal", &CalibrationSummary::refusal,
+      field("units_needed", &T::units_needed, "units in all, if no further one is an alarm"),
+      field("refusal", &T::refusal,
             "reason why nothing may be gated with it; empty where it is usable")};
 };
 

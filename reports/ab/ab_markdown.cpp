@@ -18,12 +18,6 @@ std::string ratio_text(double ratio) {
   return fmt::format("{:.4f}", ratio);
 }
 
-std::string list(const std::vector<std::string>& items) {
-  std::string text = items.empty() ? "" : "\n";
-  for (const std::string& item : items) text += fmt::format("- {}\n", plain(item));
-  return text;
-}
-
 /// "A makes 100.4 images/s and B 101.2 images/s; B / A is 1.0080 ...", where both were measured.
 std::string speed_words(const Comparison& comparison) {
   std::string text;
@@ -47,7 +41,7 @@ std::string head(const AbRecord& record, const AbVerdict& verdict) {
       capitals(verdict_name(comparison.verdict)), plain(record.a.benchmark),
       speed_words(comparison), format_counted(verdict.judged_pairs, "pair"),
       verdict.extended ? "the second" : "the first", format_number(comparison.alpha),
-      exit_words(comparison), list(comparison.reasons));
+      exit_words(comparison), bullets(comparison.reasons));
 }
 
 std::string builds(const AbRecord& record, const Comparison& comparison) {
@@ -180,7 +174,8 @@ std::string noise(const AbVerdict& verdict) {
                               format_percent(row.noise_floor_frac))
                 : std::string("The noise floor is not calibrated (noisemark calibrate).\n");
   }
-  return fmt::format("\n## Noise\n{}{}{}", text.empty() ? "" : "\n", text, list(comparison.notes));
+  return fmt::format("\n## Noise\n{}{}{}", text.empty() ? "" : "\n", text,
+                     bullets(comparison.notes));
 }
 
 std::string more_pairs(const AbRecord& record, const StochasticRow& row) {

@@ -324,11 +324,14 @@ std::string capitals(std::string_view words) {
   return text;
 }
 
-std::string markdown_list(std::string_view heading, const std::vector<std::string>& items) {
-  if (items.empty()) return "";
-  std::string text = fmt::format("\n{}:\n\n", heading);
+std::string bullets(const std::vector<std::string>& items) {
+  std::string text = items.empty() ? "" : "\n";
   for (const std::string& item : items) text += fmt::format("- {}\n", plain(item));
   return text;
+}
+
+std::string markdown_list(std::string_view heading, const std::vector<std::string>& items) {
+  return items.empty() ? "" : fmt::format("\n{}:\n{}", heading, bullets(items));
 }
 
 std::string code_block(std::string_view lines, std::string_view language) {

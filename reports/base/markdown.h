@@ -45,7 +45,10 @@ inline constexpr std::string_view kGlossaryLine =
 /// `lines` as a block of code in that language, whatever fences they hold.
 [[nodiscard]] std::string code_block(std::string_view lines, std::string_view language);
 
-/// The items, shown as plain() shows a text, under a line that names them; empty without any.
+/// The items, shown as plain() shows a text, behind an empty line; empty without any.
+[[nodiscard]] std::string bullets(const std::vector<std::string>& items);
+
+/// The same under a line that names them.
 [[nodiscard]] std::string markdown_list(std::string_view heading,
                                         const std::vector<std::string>& items);
 

@@ -92,8 +92,7 @@ std::string head(const Comparison& comparison) {
   std::string text =
       fmt::format("# {}: {} to {}\n\n{}", verdict_title(comparison), plain(comparison.base.name),
                   plain(comparison.candidate.name), counts(comparison));
-  if (!comparison.reasons.empty()) text += '\n';
-  for (const std::string& reason : comparison.reasons) text += fmt::format("- {}\n", plain(reason));
+  text += bullets(comparison.reasons);
   const std::string cell = lone_cell(comparison);
   if (!cell.empty()) text += fmt::format("\nAll figures are of the cell {}.\n", plain(cell));
   return text;

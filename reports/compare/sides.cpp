@@ -528,17 +528,14 @@ Cells pair_runs(const Side& base, const Side& candidate) {
 
 namespace {
 
+constexpr const char* kSoftware = "identity.software.";
+
 std::string yes_no(bool value) {
   return value ? "yes" : "no";
 }
 
 void add(Strings& fields, const std::string& prefix, const Strings& values) {
   for (const auto& [name, value] : values) fields[prefix + name] = value;
-}
-
-std::string value_of(const Strings& fields, const std::string& name) {
-  const auto found = fields.find(name);
-  return found == fields.end() ? "" : found->second;
 }
 
 /// All that runs of one side have under a name.
@@ -579,7 +576,7 @@ std::vector<FieldDifference> differing_fields(const Strings& a, const Strings& b
   for (const std::string& name : names) {
     const bool both = a.contains(name) && b.contains(name);
     if (both && a.at(name) == b.at(name)) continue;
-    differences.push_back({cell, name, value_of(a, name), value_of(b, name)});
+    differences.push_back({cell, name, text_of(a, name), text_of(b, name)});
   }
   return differences;
 }
@@ -607,7 +604,7 @@ Strings identity_fields(const Result& result) {
   if (!id.pipeline.empty()) fields["identity.pipeline"] = id.pipeline;
   if (id.micro_batches) fields["identity.micro_batches"] = std::to_string(*id.micro_batches);
   add(fields, "identity.hardware.", id.hardware);
-  add(fields, "identity.software.", id.software);
+  add(fields, kSoftware, id.software);
   for (const DataFile& file : result.provenance.data) {
     if (is_left_out(file)) continue;
     fields["provenance.data." + file.name] = file.sha256;
@@ -654,12 +651,6 @@ std::vector<FieldDifference> cell_differences(const Identity& base, const Identi
   };
   return differing_fields(fields(base), fields(candidate));
 }
-
-namespace {
-
-constexpr std::string_view kSoftware = "identity.software.";
-
-}  // namespace
 
 Strings same_work(const Result& result) {
   Strings fields = identity_fields(result);

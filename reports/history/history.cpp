@@ -166,8 +166,7 @@ History history_of(const std::vector<NamedResult>& results, const std::vector<st
   for (const auto& [key, runs] : groups) {
     HistoryGroup group = group_of(key, runs, metrics, options);
     for (const std::string& field : distinguishing(groups, key.first)) {
-      const auto value = key.second.find(field);
-      group.differs[field] = value == key.second.end() ? "" : value->second;
+      group.differs[field] = text_of(key.second, field);
     }
     history.groups.push_back(std::move(group));
   }
@@ -361,10 +360,7 @@ std::string history_markdown(const History& history, const Plots& plots) {
       worse > 0 ? fmt::format(" ({} worse)", worse) : "",
       left_out > 0 ? ", " + times(left_out, "figure", "figures") + " not searched" : "");
   text += left_out_line(plots);
-  if (!history.left_out.empty()) {
-    text += "\nLeft out, with the reason:\n\n";
-    for (const std::string& run : history.left_out) text += fmt::format("- {}\n", plain(run));
-  }
+  text += markdown_list("Left out, with the reason", history.left_out);
   for (size_t i = 0; i < history.groups.size(); ++i) {
     text += section(i + 1, history.groups[i], history, plots);
   }

@@ -19,173 +19,44 @@ constexpr std::string_view kOther = "other";
 constexpr double kMostOther = 0.01;
 
 /// Operators that move no element, and those that hand all of their work to another one.
-constexpr std::string_view kWorkless[] = {"alias",
-                                          "as_strided",
-                                          "contiguous",
-                                          "chunk",
-                                          "detach",
-                                          "expand",
-                                          "expand_as",
-                                          "flatten",
-                                          "item",
-                                          "lift_fresh",
-                                          "movedim",
-                                          "narrow",
-                                          "new_empty",
-                                          "new_empty_strided",
-                                          "empty",
-                                          "empty_like",
-                                          "empty_strided",
-                                          "local_scalar_dense",
-                                          "permute",
-                                          "reshape",
-                                          "reshape_alias",
-                                          "reshape_as",
-                                          "resize",
-                                          "resize_as",
-                                          "resolve_conj",
-                                          "resolve_neg",
-                                          "result_type",
-                                          "select",
-                                          "set",
-                                          "slice",
-                                          "split",
-                                          "squeeze",
-                                          "t",
-                                          "to",
-                                          "transpose",
-                                          "type_as",
-                                          "unbind",
-                                          "unflatten",
-                                          "unsafe_view",
-                                          "unsqueeze",
-                                          "view",
-                                          "view_as",
-                                          "nnpack_available",
-                                          "is_nonzero",
-                                          "split_with_sizes"};
+constexpr std::string_view kWorkless =
+    "alias as_strided contiguous chunk detach expand expand_as flatten item lift_fresh "
+    "movedim narrow new_empty new_empty_strided empty empty_like empty_strided "
+    "local_scalar_dense permute reshape reshape_alias reshape_as resize resize_as "
+    "resolve_conj resolve_neg result_type select set slice split squeeze t to transpose "
+    "type_as unbind unflatten unsafe_view unsqueeze view view_as nnpack_available "
+    "is_nonzero split_with_sizes";
 
-/// A part of an operator's name, and its class; the first row that fits counts.
+/// A class of operators: words that their names begin with, or hold `anywhere`. The first rule that
+/// fits counts.
 struct ClassRule {
-  std::string_view part;
   std::string_view name;
-  bool anywhere = false;  ///< is false where the name must begin with it
+  std::string_view words;
+  bool anywhere = false;
 };
 
-constexpr ClassRule kClassRules[] = {{"conv", "convolution", true},
-                                     {"attention", "attention", true},
-                                     {"softmax", "attention", true},
-                                     {"group_norm", "normalization", true},
-                                     {"layer_norm", "normalization", true},
-                                     {"batch_norm", "normalization", true},
-                                     {"rms_norm", "normalization", true},
-                                     {"mm", "product"},
-                                     {"addmm", "product"},
-                                     {"addmv", "product"},
-                                     {"bmm", "product"},
-                                     {"baddbmm", "product"},
-                                     {"dot", "product"},
-                                     {"einsum", "product"},
-                                     {"linear", "product"},
-                                     {"matmul", "product"},
-                                     {"mv", "product"},
-                                     {"silu", "activation function"},
-                                     {"relu", "activation function"},
-                                     {"gelu", "activation function"},
-                                     {"sigmoid", "activation function"},
-                                     {"tanh", "activation function"},
-                                     {"threshold", "activation function"},
-                                     {"softplus", "activation function"},
-                                     {"mish", "activation function"},
-                                     {"fused_adam", "optimizer"},
-                                     {"amp_", "optimizer"},
-                                     {"bernoulli", "random numbers"},
-                                     {"dropout", "random numbers"},
-                                     {"native_dropout", "random numbers"},
-                                     {"exponential", "random numbers"},
-                                     {"normal", "random numbers"},
-                                     {"rand", "random numbers"},
-                                     {"uniform", "random numbers"},
-                                     {"pool", "resampling", true},
-                                     {"upsample", "resampling"},
-                                     {"pixel_", "resampling"},
-                                     {"interpolate", "resampling"},
-                                     {"copy", "movement"},
-                                     {"to_copy", "movement"},
-                                     {"cat", "movement"},
-                                     {"clone", "movement"},
-                                     {"stack", "movement"},
-                                     {"fill", "movement"},
-                                     {"full", "movement"},
-                                     {"zero", "movement"},
-                                     {"ones", "movement"},
-                                     {"arange", "movement"},
-                                     {"scalar_tensor", "movement"},
-                                     {"gather", "movement"},
-                                     {"scatter", "movement"},
-                                     {"index", "movement"},
-                                     {"embedding", "movement"},
-                                     {"repeat", "movement"},
-                                     {"roll", "movement"},
-                                     {"flip", "movement"},
-                                     {"pad", "movement"},
-                                     {"constant_pad", "movement"},
-                                     {"slice_backward", "movement"},
-                                     {"select_backward", "movement"},
-                                     {"im2col", "movement"},
-                                     {"col2im", "movement"},
-                                     {"maximum", "element by element"},
-                                     {"minimum", "element by element"},
-                                     {"foreach_norm", "sums"},
-                                     {"sum", "sums"},
-                                     {"mean", "sums"},
-                                     {"var", "sums"},
-                                     {"std", "sums"},
-                                     {"norm", "sums"},
-                                     {"linalg_vector_norm", "sums"},
-                                     {"mse_loss", "sums"},
-                                     {"prod", "sums"},
-                                     {"cumsum", "sums"},
-                                     {"cumprod", "sums"},
-                                     {"amax", "sums"},
-                                     {"amin", "sums"},
-                                     {"max", "sums"},
-                                     {"min", "sums"},
-                                     {"all", "sums"},
-                                     {"any", "sums"},
-                                     {"logsumexp", "sums"},
-                                     {"foreach_", "element by element"},
-                                     {"abs", "element by element"},
-                                     {"add", "element by element"},
-                                     {"bitwise_", "element by element"},
-                                     {"clamp", "element by element"},
-                                     {"cos", "element by element"},
-                                     {"div", "element by element"},
-                                     {"eq", "element by element"},
-                                     {"erf", "element by element"},
-                                     {"exp", "element by element"},
-                                     {"floor", "element by element"},
-                                     {"ge", "element by element"},
-                                     {"gt", "element by element"},
-                                     {"is", "element by element"},
-                                     {"le", "element by element"},
-                                     {"log", "element by element"},
-                                     {"lt", "element by element"},
-                                     {"masked_", "element by element"},
-                                     {"mul", "element by element"},
-                                     {"ne", "element by element"},
-                                     {"pow", "element by element"},
-                                     {"reciprocal", "element by element"},
-                                     {"remainder", "element by element"},
-                                     {"round", "element by element"},
-                                     {"rsqrt", "element by element"},
-                                     {"rsub", "element by element"},
-                                     {"sign", "element by element"},
-                                     {"sin", "element by element"},
-                                     {"sqrt", "element by element"},
-                                     {"square", "element by element"},
-                                     {"sub", "element by element"},
-                                     {"where", "element by element"}};
+constexpr ClassRule kClassRules[] = {
+    {"convolution", "conv", true},
+    {"attention", "attention softmax", true},
+    {"normalization", "group_norm layer_norm batch_norm rms_norm", true},
+    {"product", "mm addmm addmv bmm baddbmm dot einsum linear matmul mv"},
+    {"activation function", "silu relu gelu sigmoid tanh threshold softplus mish"},
+    {"optimizer", "fused_adam amp_"},
+    {"random numbers", "bernoulli dropout native_dropout exponential normal rand uniform"},
+    {"resampling", "pool", true},
+    {"resampling", "upsample pixel_ interpolate"},
+    {"movement",
+     "copy to_copy cat clone stack fill full zero ones arange scalar_tensor "
+     "gather scatter index embedding repeat roll flip pad constant_pad "
+     "slice_backward select_backward im2col col2im"},
+    {"element by element", "maximum minimum"},
+    {"sums",
+     "foreach_norm sum mean var std norm linalg_vector_norm mse_loss prod cumsum "
+     "cumprod amax amin max min all any logsumexp"},
+    {"element by element",
+     "foreach_ abs add bitwise_ clamp cos div eq erf exp floor ge gt "
+     "is le log lt masked_ mul ne pow reciprocal remainder round rsqrt "
+     "rsub sign sin sqrt square sub where"}};
 
 constexpr std::string_view kClasses[] = {
     "convolution",        "product",  "attention", "normalization", "activation function",
@@ -205,6 +76,17 @@ constexpr const char* kCharacterizationWords =
 constexpr const char* kClassWords =
     "\nShares are of the self time of all operators, on the device where there is one. Framework "
     "is what computes nothing: views, allocations, autograd, and the host between operators.\n";
+
+/// Returns whether one of the words, which blanks separate, is so.
+template <class IsSo>
+bool any_word(std::string_view words, const IsSo& is_so) {
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (is_so(words.substr(0, end))) return true;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return false;
+}
 
 std::string per_byte(double flop, double bytes) {
   return bytes > 0 ? fmt::format("{:.3g}", flop / bytes) : std::string(kMissing);
@@ -280,12 +162,12 @@ std::string_view operator_class(std::string_view name) {
   name.remove_prefix(prefix + 2);
   while (name.starts_with('_')) name.remove_prefix(1);
   while (name.ends_with('_')) name.remove_suffix(1);
-  if (std::find(std::begin(kWorkless), std::end(kWorkless), name) != std::end(kWorkless)) {
-    return kFramework;
-  }
+  if (any_word(kWorkless, [&](std::string_view word) { return name == word; })) return kFramework;
   for (const ClassRule& rule : kClassRules) {
-    const size_t found = name.find(rule.part);
-    if (found == 0 || (rule.anywhere && found != std::string_view::npos)) return rule.name;
+    const bool fits = any_word(rule.words, [&](std::string_view word) {
+      return name.starts_with(word) || (rule.anywhere && name.find(word) != std::string_view::npos);
+    });
+    if (fits) return rule.name;
   }
   return kOther;
 }

@@ -31,8 +31,7 @@ bool close(double a, double b) {
   return std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
 }
 
-Problems definition_problems(const Result& result) {
-  Problems problems;
+void definition_problems(const Result& result, Problems& problems) {
   const Identity& id = result.identity;
   const std::string sha256 = sha256_of(result.definition);
   require(sha256 == id.definition_sha256, problems,
@@ -44,11 +43,9 @@ Problems definition_problems(const Result& result) {
   require(definition.benchmark_id.value_or(id.benchmark) == id.benchmark &&
               definition.benchmark_scale.value_or(id.scale) == id.scale,
           problems, "the definition is not that of " + id.benchmark + "@" + id.scale);
-  return problems;
 }
 
-Problems declared_gate_problems(const Result& result) {
-  Problems problems;
+void declared_gate_problems(const Result& result, Problems& problems) {
   for (const DefinitionView::DeclaredGate& declared : definition_of(result).gates) {
     const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
                                    [&](const Gate& one) { return one.name == declared.name; });
@@ -64,11 +61,9 @@ Problems declared_gate_problems(const Result& result) {
             fmt::format("the definition's gate {} was {}, against what is declared there",
                         declared.name, applied ? "applied" : "not applied"));
   }
-  return problems;
 }
 
-Problems seed_problems(const Result& result) {
-  Problems problems;
+void seed_problems(const Result& result, Problems& problems) {
   require(!result.seeds.streams.empty(), problems, "no seed of any stream is recorded");
   std::map<uint64_t, std::string> seen;
   for (const auto& [stream, seed] : result.seeds.streams) {
@@ -76,7 +71,6 @@ Problems seed_problems(const Result& result) {
     require(fresh, problems,
             fmt::format("streams {} and {} share the seed {}", other->second, stream, seed));
   }
-  return problems;
 }
 
 /// A loss is missing only of steps that loss scaling skipped. A run that failed has not counted
@@ -91,8 +85,7 @@ void skipped_problems(const Result& result, Problems& problems) {
       fmt::format("samples.loss lacks {} values, loss scaling skipped {} steps", missing, most));
 }
 
-Problems sample_problems(const Result& result) {
-  Problems problems;
+void sample_problems(const Result& result, Problems& problems) {
   const size_t n = result.samples.step_s.size();
   for (const json::SampleList& list : json::kSampleLists) {
     const size_t values = (result.samples.*list.values).size();
@@ -109,11 +102,9 @@ Problems sample_problems(const Result& result) {
       !finished || taken == protocol.steps || taken + protocol.resumed_at_step == protocol.steps,
       problems, fmt::format("a finished run has {} of {} step times", taken, protocol.steps));
   require(protocol.warmup_steps <= taken, problems, "warm-up is longer than the run");
-  return problems;
 }
 
-Problems metric_problems(const Result& result) {
-  Problems problems;
+void metric_problems(const Result& result, Problems& problems) {
   std::set<std::string> names;
   for (const Metric& metric : result.metrics) {
     require(names.insert(metric.name).second, problems, "metric " + metric.name + " twice");
@@ -123,7 +114,6 @@ Problems metric_problems(const Result& result) {
     require(metric.value && metric.ci95->low <= *metric.value && *metric.value <= metric.ci95->high,
             problems, "metric " + metric.name + " lies outside its interval");
   }
-  return problems;
 }
 
 void snapshot_problems(const MemorySection& memory, const MemorySnapshot& shot,
@@ -142,8 +132,8 @@ void snapshot_problems(const MemorySection& memory, const MemorySnapshot& shot,
                       shot.at, sum, shot.allocator_bytes));
 }
 
-Problems timeline_problems(const MemorySection& memory) {
-  Problems problems;
+void timeline_problems(const MemorySection& memory, Problems& problems) {
+  const size_t known = problems.size();
   double before_s = 0;
   for (const MemoryPoint& point : memory.timeline) {
     const auto& bytes = point.by_category;
@@ -153,9 +143,8 @@ Problems timeline_problems(const MemorySection& memory) {
     require(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}) <= memory.peak_bytes, problems,
             fmt::format("memory.timeline at {} s is above the peak", point.time_s));
     before_s = point.time_s;
-    if (!problems.empty()) break;
+    if (problems.size() > known) break;
   }
-  return problems;
 }
 
 // Figures of an allocator that nobody listened to are whole, and all 0.
@@ -169,13 +158,11 @@ void heard_problems(const MemorySection& memory, int64_t parameters, Problems& p
   }
 }
 
-Problems closure_problems(const Result& result) {
+void closure_problems(const Result& result, Problems& problems) {
   const MemorySection& memory = result.memory;
-  Problems problems;
   if (!memory.measured) {
-    require(!memory.missing_reason.empty(), problems,
-            "memory was not measured and no reason is given");
-    return problems;
+    return require(!memory.missing_reason.empty(), problems,
+                   "memory was not measured and no reason is given");
   }
   for (const MemorySnapshot& shot : memory.boundaries) {
     snapshot_problems(memory, shot, problems);
@@ -192,9 +179,7 @@ Problems closure_problems(const Result& result) {
   require(
       memory.saved_bytes <= memory.peak_saved_bytes && memory.peak_saved_bytes <= memory.peak_bytes,
       problems, "saved_bytes, peak_saved_bytes and peak_bytes must not fall in this order");
-  const Problems timeline = timeline_problems(memory);
-  problems.insert(problems.end(), timeline.begin(), timeline.end());
-  return problems;
+  timeline_problems(memory, problems);
 }
 
 void certificate_problems(const MemoryMode& mode, Problems& problems) {
@@ -215,12 +200,10 @@ void certificate_problems(const MemoryMode& mode, Problems& problems) {
   }
 }
 
-Problems memory_mode_problems(const Result& result) {
-  Problems problems;
+void memory_mode_problems(const Result& result, Problems& problems) {
   const MemoryMode& mode = result.memory_mode;
   if (!result.identity.has_mode()) {
-    require(!mode.measured, problems, "mode none has figures of a memory mode");
-    return problems;
+    return require(!mode.measured, problems, "mode none has figures of a memory mode");
   }
   require(mode.measured || !mode.missing_reason.empty(), problems,
           "the memory mode was not measured and no reason is given");
@@ -234,22 +217,20 @@ Problems memory_mode_problems(const Result& result) {
   const HostMemory& host = mode.host_memory;
   require(host.capacity_bytes || (host.refused_tensors == 0 && host.refused_bytes == 0), problems,
           "host memory that was not taken refused something");
-  if (!mode.measured) return problems;
+  if (!mode.measured) return;
   certificate_problems(mode, problems);
   const Overhead& overhead = mode.overhead;
   require(overhead.frac.has_value() == overhead.missing_reason.empty(), problems,
           "the overhead needs a value or the reason why it has none");
   require(overhead.step_s.size() == overhead.reference_step_s.size(), problems,
           "the overhead has not one time of none for each of the mode");
-  return problems;
 }
 
-Problems batch_fit_problems(const Result& result) {
+void batch_fit_problems(const Result& result, Problems& problems) {
   const BatchFit& fit = result.batch_fit;
-  Problems problems;
   require(fit.memory_bytes || (fit.batch == 0 && !fit.peak_bytes), problems,
           "there is a largest batch, and no memory that it is to fit");
-  if (!fit.memory_bytes || !fit.missing_reason.empty()) return problems;
+  if (!fit.memory_bytes || !fit.missing_reason.empty()) return;
   require(fit.peak_bytes.has_value() == (fit.batch > 0), problems,
           "the largest batch that fits, and no other, needs its peak");
   require(!fit.peak_bytes || *fit.peak_bytes <= *fit.memory_bytes, problems,
@@ -258,12 +239,10 @@ Problems batch_fit_problems(const Result& result) {
           "the next larger batch fits too");
   require(fit.next_peak_bytes.has_value() == fit.next_words.empty(), problems,
           "the next larger batch needs a peak or the reason why it has none");
-  return problems;
 }
 
-Problems utilization_problems(const Result& result) {
+void utilization_problems(const Result& result, Problems& problems) {
   const Utilization& use = result.utilization;
-  Problems problems;
   require(use.measured || !use.missing_reason.empty(), problems,
           "utilization was not measured and no reason is given");
   if (use.gemm_peak_flop_per_s > 0) {
@@ -277,7 +256,6 @@ Problems utilization_problems(const Result& result) {
   for (const OperatorRow& row : use.operators) share_frac += row.share_frac;
   constexpr double kRounding = 1e-6;
   require(share_frac <= 1 + kRounding, problems, "the operators' shares sum to more than 1");
-  return problems;
 }
 
 void column_problems(const DeviceColumn& column, Problems& problems) {
@@ -296,9 +274,8 @@ void column_problems(const DeviceColumn& column, Problems& problems) {
           name + " is smaller while kernels ran than over all the time");
 }
 
-Problems training_memory_problems(const Result& result) {
+void training_memory_problems(const Result& result, Problems& problems) {
   const TrainingMemory& memory = result.memory.training;
-  Problems problems;
   require(memory.repeated_steps <= result.protocol.steps, problems,
           fmt::format("memory.training.repeated_steps is {}, the pass has {} steps",
                       memory.repeated_steps, result.protocol.steps));
@@ -307,18 +284,17 @@ Problems training_memory_problems(const Result& result) {
   require(memory.recording_bytes.has_value() || memory.repeated_steps == 0 ||
               !memory.missing_reason.empty(),
           problems, "a step was repeated from memory of which nothing is said");
-  if (!memory.peak_reserved_bytes) return problems;
+  if (!memory.peak_reserved_bytes) return;
   require(memory.peak_allocated_bytes.value_or(0) <= *memory.peak_reserved_bytes, problems,
           "memory.training allocated more than was reserved");
   require(memory.recording_bytes.value_or(0) <= *memory.peak_reserved_bytes, problems,
           "memory.training.recording_bytes is more than was reserved");
-  return problems;
 }
 
-Problems device_problems(const Result& result) {
+void device_problems(const Result& result, Problems& problems) {
   const DeviceUse& use = result.utilization.device_use;
   const DeviceMemory& held = result.memory.device_memory;
-  Problems problems = training_memory_problems(result);
+  training_memory_problems(result, problems);
   require(use.measured || (use.columns.empty() && use.trace.empty()), problems,
           "the GPU was not measured and has columns or readings");
   require(std::is_sorted(use.trace.begin(), use.trace.end(),
@@ -334,13 +310,11 @@ Problems device_problems(const Result& result) {
     require(*held.process_bytes - *held.reserved_bytes == *result.memory.outside_allocator_bytes,
             problems, "memory.outside_allocator_bytes is not the process less what is reserved");
   }
-  return problems;
 }
 
-Problems convolution_problems(const Result& result) {
+void convolution_problems(const Result& result, Problems& problems) {
   const ConvolutionKernels& run = result.utilization.convolutions;
   const ConvolutionWorkspace& scratch = result.memory.convolution_workspace;
-  Problems problems;
   require(run.measured || run.kernels.empty(), problems,
           "the kernels of convolutions were not measured and are listed");
   require(std::is_sorted(run.kernels.begin(), run.kernels.end(),
@@ -354,7 +328,6 @@ Problems convolution_problems(const Result& result) {
     require(*scratch.largest_bytes <= *scratch.peak_bytes, problems,
             "a convolution had more scratch memory than the category workspace ever held");
   }
-  return problems;
 }
 
 bool reaches(const Quality& quality) {
@@ -363,9 +336,8 @@ bool reaches(const Quality& quality) {
                      [&](const auto& one) { return one.loss <= *quality.target_loss; });
 }
 
-Problems quality_problems(const Result& result) {
+void quality_problems(const Result& result, Problems& problems) {
   const Quality& quality = result.quality;
-  Problems problems;
   int64_t before = -1;
   for (const Evaluation& one : quality.evaluations) {
     const std::string at = fmt::format("the evaluation at step {}", one.step);
@@ -387,11 +359,9 @@ Problems quality_problems(const Result& result) {
           "time_to_quality_s must be there when an evaluation reaches the target, and only then");
   require(quality.time_to_quality_s || !quality.missing_reason.empty(), problems,
           "no time to quality and no reason for it");
-  return problems;
 }
 
-Problems gate_problems(const Result& result) {
-  Problems problems;
+void gate_problems(const Result& result, Problems& problems) {
   bool failed = false;
   for (const Gate& gate : result.gates) {
     failed = failed || gate.verdict == Verdict::kFail;
@@ -408,11 +378,9 @@ Problems gate_problems(const Result& result) {
           "a gate failed and the exit code is 0");
   require(failed || result.exit.code != static_cast<int>(ExitCode::kFailed), problems,
           "the exit code is 1 and no gate failed");
-  return problems;
 }
 
-Problems precision_problems(const Result& result) {
-  Problems problems;
+void precision_problems(const Result& result, Problems& problems) {
   const MixedPrecision& mixed = result.mixed_precision;
   require(std::is_sorted(mixed.wide.begin(), mixed.wide.end(),
                          [](const WideOperator& a, const WideOperator& b) {
@@ -425,11 +393,9 @@ Problems precision_problems(const Result& result) {
           "more operators stayed in float32 than mixed_precision.operators are");
   require(mixed.measured || mixed.type.empty() || !mixed.missing_reason.empty(), problems,
           "what stayed in float32 was not measured and no reason is given");
-  return problems;
 }
 
-Problems provenance_problems(const Result& result) {
-  Problems problems;
+void provenance_problems(const Result& result, Problems& problems) {
   const Provenance& from = result.provenance;
   require(from.git_dirty == !from.git_diff_sha256.empty(), problems,
           "provenance.git_diff_sha256 must be there when the tree was dirty, and only then");
@@ -437,11 +403,9 @@ Problems provenance_problems(const Result& result) {
                                [](const DataFile& file) { return file.verified; });
   require(result.identity.data != "official" || (all && !from.data.empty()), problems,
           "the data is called official, and not every file of it has the locked checksum");
-  return problems;
 }
 
-Problems rank_problems(const Result& result) {
-  Problems problems;
+void rank_problems(const Result& result, Problems& problems) {
   const auto found = static_cast<int64_t>(result.ranks.size());
   const bool none = found == 0 && result.exit.code != static_cast<int>(ExitCode::kPass);
   require(found == result.identity.ranks.value_or(0) || none, problems,
@@ -472,12 +436,11 @@ Problems rank_problems(const Result& result) {
       snapshot_problems(result.memory, shot, problems);
     }
   }
-  return problems;
 }
 
 struct Rule {
   std::string_view name;
-  Problems (*problems)(const Result&);
+  void (*add_problems)(const Result&, Problems&);
   bool whole = false;  ///< holds only for a run that did not end in an error
 };
 
@@ -507,7 +470,9 @@ std::vector<Finding> check_values(const Result& result, const std::string& file)
                      code == static_cast<int>(ExitCode::kInterrupted);
   for (const Rule& rule : kRules) {
     if (rule.whole && !whole) continue;
-    for (const std::string& words : rule.problems(result)) {
+    Problems problems;
+    rule.add_problems(result, problems);
+    for (const std::string& words : problems) {
       findings.push_back({file, std::string(rule.name), words});
     }
   }

@@ -158,10 +158,7 @@ std::string verdict(const Result& result) {
       fmt::format("{} passed, {} failed and {} {} not applied. The exit code is {} ({}).\n",
                   format_counted(count(Verdict::kPass), "gate"), count(Verdict::kFail), left_out,
                   left_out == 1 ? "was" : "were", result.exit.code, plain(result.exit.status));
-  if (!result.exit.reasons.empty()) text += '\n';
-  for (const std::string& reason : result.exit.reasons)
-    text += fmt::format("- {}\n", plain(reason));
-  return text;
+  return text + bullets(result.exit.reasons);
 }
 
 std::string what_ran(const Result& result) {

@@ -42,14 +42,9 @@ std::set<std::string> lasting(const std::string& reasons) {
   return words;
 }
 
-std::string value_of(const Strings& environment, const std::string& key) {
-  const auto found = environment.find(key);
-  return found == environment.end() ? "" : found->second;
-}
-
 std::string at_the_end(const Strings& environment, const std::string& key) {
-  const auto found = environment.find(fmt::format("{}{}", kAtTheEnd, key));
-  return found == environment.end() ? value_of(environment, key) : found->second;
+  return text_of(environment, fmt::format("{}{}", kAtTheEnd, key),
+                 text_of(environment, key).c_str());
 }
 
 }  // namespace
@@ -70,12 +65,12 @@ bool same_clock_reasons(const std::string& before, const std::string& after) {
 
 std::vector<std::string> changes_while_it_ran(const Strings& environment) {
   const std::string key(kClockReasons);
-  const std::string list = value_of(environment, std::string(kChangedWhileItRan));
+  const std::string list = text_of(environment, std::string(kChangedWhileItRan));
   std::vector<std::string> names = list == "nothing" ? std::vector<std::string>{} : words_of(list);
   const bool both = environment.contains(fmt::format("{}{}", kAtTheEnd, key));
   std::erase_if(names, [&](const std::string& name) {
     return name == key && both &&
-           same_clock_reasons(value_of(environment, key), at_the_end(environment, key));
+           same_clock_reasons(text_of(environment, key), at_the_end(environment, key));
   });
   return names;
 }
@@ -95,7 +90,7 @@ std::string slow_downs(const std::string& reasons) {
 std::string slow_downs(const Strings& environment) {
   const std::string key(kClockReasons);
   return slow_downs(
-      fmt::format("{}{}{}", value_of(environment, key), kBetween, at_the_end(environment, key)));
+      fmt::format("{}{}{}", text_of(environment, key), kBetween, at_the_end(environment, key)));
 }
 
 }  // namespace noisemark::reports

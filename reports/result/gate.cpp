@@ -33,31 +33,43 @@ Gate decided(Gate gate, double value) {
 
 Gate finite_loss(const Result& result, const Finiteness& finiteness) {
   const double skipped = metric_value(result, kSkippedMetric).value_or(0);
-  Gate gate{{}, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
-  gate = decided(gate, finiteness.finite ? 0 : 1);
+  const Gate gate{{}, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
   const std::string but_for =
       skipped > 0 ? ", but for the steps that loss scaling skipped (" + format_number(skipped) + ")"
                   : "";
-  gate.words =
-      finiteness.finite
-          ? "Every training loss and gradient norm was finite" + but_for + "."
-          : "Training left the finite numbers; the first was " + finiteness.first_bad + ".";
+  return decided(gate, finiteness.finite ? 0 : 1,
+                 "Every training loss and gradient norm was finite" + but_for + ".",
+                 "Training left the finite numbers; the first was " + finiteness.first_bad + ".");
+}
+
+/// Decides a gate, with other words for a pass and for a failure.
+Gate decided(Gate gate, double value, const std::string& passed, const std::string& failed) {
+  gate = decided(std::move(gate), value);
+  gate.words = gate.verdict == Verdict::kPass ? passed : failed;
   return gate;
 }
 
-Gate without_memory(Gate gate, const MemorySection& memory) {
-  gate.verdict = Verdict::kNotApplied;
-  gate.words = "Not applied: memory was not measured (" + memory.missing_reason + ").";
+Gate failed(Gate gate, const std::string& words) {
+  gate.verdict = Verdict::kFail;
+  gate.words = words;
   return gate;
+}
+
+Gate not_applied(Gate gate, const std::string& why) {
+  gate.verdict = Verdict::kNotApplied;
+  gate.words = "Not applied: " + why + ".";
+  return gate;
+}
+
+Gate without_memory(const Gate& gate, const MemorySection& memory) {
+  return not_applied(gate, "memory was not measured (" + memory.missing_reason + ")");
 }
 
 Gate closure_boundaries(const MemorySection& memory) {
   Gate gate{{}, "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
   if (memory.boundaries.empty()) {
-    gate.verdict = Verdict::kFail;
-    gate.words = "No phase boundary was recorded, so nothing shows that the bytes close.";
-    return gate;
+    return failed(gate, "No phase boundary was recorded, so nothing shows that the bytes close.");
   }
   const MemorySnapshot* worst = &memory.boundaries.front();
   for (const MemorySnapshot& snapshot : memory.boundaries) {
@@ -65,23 +77,18 @@ Gate closure_boundaries(const MemorySection& memory) {
       worst = &snapshot;
     }
   }
-  gate = decided(gate, static_cast<double>(std::llabs(worst->unattributed_bytes)));
-  gate.words =
-      gate.verdict == Verdict::kPass
-          ? fmt::format("Every live byte has an owner at all {} phase boundaries.",
-                        memory.boundaries.size())
-          : fmt::format("At {}, {} are off: the owners' sum is not what the allocator holds.",
-                        worst->at, format_exact_bytes(worst->unattributed_bytes));
-  return gate;
+  return decided(gate, static_cast<double>(std::llabs(worst->unattributed_bytes)),
+                 fmt::format("Every live byte has an owner at all {} phase boundaries.",
+                             memory.boundaries.size()),
+                 fmt::format("At {}, {} are off: the owners' sum is not what the allocator holds.",
+                             worst->at, format_exact_bytes(worst->unattributed_bytes)));
 }
 
 Gate closure_peak(const MemorySection& memory) {
   Gate gate{{}, "unattributed_frac_at_peak", "at most", {}, kPeakClosure, "frac", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
   if (memory.peak.allocator_bytes <= 0) {
-    gate.verdict = Verdict::kFail;
-    gate.words = "No peak was recorded, so nothing shows that the bytes close there.";
-    return gate;
+    return failed(gate, "No peak was recorded, so nothing shows that the bytes close there.");
   }
   const auto off = static_cast<double>(std::llabs(memory.peak.unattributed_bytes));
   gate = decided(gate, off / static_cast<double>(memory.peak.allocator_bytes));
@@ -95,12 +102,10 @@ Gate closure_peak(const MemorySection& memory) {
 Gate leak(const MemorySection& memory) {
   Gate gate{{}, "leaked_bytes", "equals", {}, 0, "bytes", {}, {}};
   if (!memory.measured) return without_memory(gate, memory);
-  gate = decided(gate, static_cast<double>(memory.leaked_bytes));
-  gate.words = gate.verdict == Verdict::kPass
-                   ? "After the step as many bytes are live as before it."
-                   : fmt::format("After the step {} more are live than before it.",
-                                 format_exact_bytes(memory.leaked_bytes));
-  return gate;
+  return decided(gate, static_cast<double>(memory.leaked_bytes),
+                 "After the step as many bytes are live as before it.",
+                 fmt::format("After the step {} more are live than before it.",
+                             format_exact_bytes(memory.leaked_bytes)));
 }
 
 Gate certificate(const MemoryMode& mode) {
@@ -146,16 +151,12 @@ Gate plan(const MemoryMode& mode) {
     if (!why.empty()) without.push_back(fmt::format("{} ({})", pass.pass, why));
   }
   if (made.empty()) {
-    gate.verdict = Verdict::kNotApplied;
-    gate.words = "Not applied: no pass was made that could have followed a plan.";
-    return gate;
+    return not_applied(gate, "no pass was made that could have followed a plan");
   }
-  gate = decided(gate, static_cast<double>(without.size()));
-  gate.words = without.empty()
-                   ? fmt::format("The mode had a plan in every pass: {}.", fmt::join(made, ", "))
-                   : fmt::format("Without a plan the mode saves nothing; it had none in: {}.",
-                                 fmt::join(without, "; "));
-  return gate;
+  return decided(gate, static_cast<double>(without.size()),
+                 fmt::format("The mode had a plan in every pass: {}.", fmt::join(made, ", ")),
+                 fmt::format("Without a plan the mode saves nothing; it had none in: {}.",
+                             fmt::join(without, "; ")));
 }
 
 struct Held {
@@ -207,15 +208,11 @@ Gate budget_steps(const MemoryMode& mode) {
                                  pass.pass, kept.exceeded_reason));
   }
   if (steps == 0) {
-    gate.verdict = Verdict::kNotApplied;
-    gate.words = "Not applied: no step was made that could have kept the budget.";
-    return gate;
+    return not_applied(gate, "no step was made that could have kept the budget");
   }
-  gate = decided(gate, static_cast<double>(exceeded));
-  gate.words = exceeded == 0
-                   ? fmt::format("All {} steps with a plan kept the budget.", steps)
-                   : fmt::format("Steps did not keep the budget: {}.", fmt::join(passes, "; "));
-  return gate;
+  return decided(gate, static_cast<double>(exceeded),
+                 fmt::format("All {} steps with a plan kept the budget.", steps),
+                 fmt::format("Steps did not keep the budget: {}.", fmt::join(passes, "; ")));
 }
 
 /// Judges a step beside "none". The planner's own measurement is no evidence: it takes no plan that
@@ -225,11 +222,8 @@ Gate budget_error(const MemoryMode& mode) {
   Gate gate{{}, "gradient_error", "at most", {}, bound, "frac", {}, {}};
   const GradientError& error = mode.gradient_error;
   if (!error.error_frac) {
-    gate.verdict = Verdict::kNotApplied;
-    gate.words =
-        fmt::format("Not applied: {}.",
-                    error.missing_reason.empty() ? "no error was measured" : error.missing_reason);
-    return gate;
+    return not_applied(
+        gate, error.missing_reason.empty() ? "no error was measured" : error.missing_reason);
   }
   gate = decided(gate, *error.error_frac);
   gate.words = fmt::format(
@@ -249,57 +243,47 @@ std::string why_not_all_ranks(const Result& result) {
 }
 
 /// Returns the failed gate if a rank handed over nothing.
-std::optional<Gate> without_ranks(Gate gate, const Result& result) {
-  gate.words = why_not_all_ranks(result);
-  if (gate.words.empty()) return std::nullopt;
-  gate.verdict = Verdict::kFail;
-  return gate;
+std::optional<Gate> without_ranks(const Gate& gate, const Result& result) {
+  const std::string why = why_not_all_ranks(result);
+  return why.empty() ? std::nullopt : std::optional(failed(gate, why));
 }
 
 /// Stages work on the same samples, so another noise on one of them is an error.
 Gate noise_of_stages(const std::set<std::string>& noises) {
   Gate gate{{}, "stages_of_other_noise", "equals", {}, 0, "count", {}, {}};
-  gate = decided(gate, static_cast<double>(noises.size()) - 1);
-  gate.words = noises.size() > 1 ? fmt::format("The stages have {} kinds of noise.", noises.size())
-                                 : "All stages have the noise of the same samples.";
+  gate = decided(gate, static_cast<double>(noises.size()) - 1,
+                 "All stages have the noise of the same samples.",
+                 fmt::format("The stages have {} kinds of noise.", noises.size()));
   if (!noises.contains("")) return gate;
-  gate.verdict = Verdict::kFail;
-  gate.words = "A stage made no step of which the noise is known.";
-  return gate;
+  return failed(gate, "A stage made no step of which the noise is known.");
 }
 
 /// Ranks that draw the same noise train on less than the batch, and no loss shows it.
 Gate rank_noise(const Result& result) {
   Gate gate{{}, "ranks_of_equal_noise", "equals", {}, 0, "count", {}, {}};
-  if (const auto failed = without_ranks(gate, result)) return *failed;
+  if (const auto lost = without_ranks(gate, result)) return *lost;
   const Protocol& protocol = result.protocol;
   if (protocol.resumed_at_step > 0 && protocol.resumed_at_step == protocol.steps) {
-    gate.verdict = Verdict::kNotApplied;
-    gate.words = "Not applied: no step was left when the run was resumed.";
-    return gate;
+    return not_applied(gate, "no step was left when the run was resumed");
   }
   std::set<std::string> noises;
   for (const RankRecord& record : result.ranks) noises.insert(record.noise_sha256);
   if (!result.identity.pipeline.empty()) return noise_of_stages(noises);
-  gate = decided(gate, static_cast<double>(result.ranks.size() - noises.size()));
-  gate.words = gate.verdict == Verdict::kPass
-                   ? fmt::format("Each of {} ranks drew noise of its own.", result.ranks.size())
-                   : fmt::format("The {} ranks drew only {} kinds of noise.", result.ranks.size(),
-                                 noises.size());
-  return gate;
+  const size_t ranks = result.ranks.size();
+  return decided(gate, static_cast<double>(ranks - noises.size()),
+                 fmt::format("Each of {} ranks drew noise of its own.", ranks),
+                 fmt::format("The {} ranks drew only {} kinds of noise.", ranks, noises.size()));
 }
 
 Gate rank_weights(const Result& result) {
   Gate gate{{}, "ranks_of_other_weights", "equals", {}, 0, "count", {}, {}};
-  if (const auto failed = without_ranks(gate, result)) return *failed;
+  if (const auto lost = without_ranks(gate, result)) return *lost;
   const std::string& first = result.ranks.front().determinism.weights_sha256;
   const auto others = std::count_if(
       result.ranks.begin(), result.ranks.end(),
       [&](const RankRecord& record) { return record.determinism.weights_sha256 != first; });
-  gate = decided(gate, static_cast<double>(others));
-  gate.words = others == 0 ? "All ranks ended with the same weights."
-                           : fmt::format("{} ranks ended with other weights than rank 0.", others);
-  return gate;
+  return decided(gate, static_cast<double>(others), "All ranks ended with the same weights.",
+                 fmt::format("{} ranks ended with other weights than rank 0.", others));
 }
 
 /// Returns the snapshot with the most bytes that have no owner, of any rank.
@@ -318,22 +302,17 @@ std::pair<int64_t, const MemorySnapshot*> worst_of_ranks(const std::vector<RankR
 Gate rank_closure(const Result& result) {
   Gate gate{{}, "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
   if (!result.memory.measured) return without_memory(gate, result.memory);
-  gate.words = why_not_all_ranks(result);
+  std::string why = why_not_all_ranks(result);
   for (const RankRecord& record : result.ranks) {
     if (!record.boundaries.empty()) continue;
-    gate.words += fmt::format("Rank {} recorded no phase boundary.", record.rank);
+    why += fmt::format("Rank {} recorded no phase boundary.", record.rank);
   }
-  if (!gate.words.empty()) {
-    gate.verdict = Verdict::kFail;
-    return gate;
-  }
+  if (!why.empty()) return failed(gate, why);
   const auto [rank, worst] = worst_of_ranks(result.ranks);
-  gate = decided(gate, static_cast<double>(std::llabs(worst->unattributed_bytes)));
-  gate.words = gate.verdict == Verdict::kPass
-                   ? "On every rank every live byte has an owner at all phase boundaries."
-                   : fmt::format("On rank {} at {}, {} are off.", rank, worst->at,
-                                 format_exact_bytes(worst->unattributed_bytes));
-  return gate;
+  return decided(gate, static_cast<double>(std::llabs(worst->unattributed_bytes)),
+                 "On every rank every live byte has an owner at all phase boundaries.",
+                 fmt::format("On rank {} at {}, {} are off.", rank, worst->at,
+                             format_exact_bytes(worst->unattributed_bytes)));
 }
 
 bool in_every_run(const Result&) {
@@ -403,17 +382,9 @@ Gate by_rule(const Result& result, const GateRule& rule) {
   const Metric* metric = find_metric(result, rule.metric);
   if (metric != nullptr) gate.unit = metric->unit;
   const bool known = metric != nullptr && metric->value && std::isfinite(*metric->value);
-  if (known) gate = decided(gate, *metric->value);
-  if (!known) {
-    gate.verdict = Verdict::kFail;
-    gate.words = missing_value(metric, rule.metric);
-  }
+  gate = known ? decided(gate, *metric->value) : failed(gate, missing_value(metric, rule.metric));
   const std::string reason = why_not_applied(result.identity, rule);
-  if (!reason.empty()) {
-    gate.verdict = Verdict::kNotApplied;
-    gate.words = "Not applied: " + reason + ".";
-  }
-  return gate;
+  return reason.empty() ? gate : not_applied(gate, reason);
 }
 
 }  // namespace

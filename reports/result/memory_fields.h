@@ -24,16 +24,15 @@ inline constexpr std::array kNames<Verdict>{
 
 template <>
 struct Fields<MemorySnapshot> {
+  using T = MemorySnapshot;
   static constexpr About kAbout{"MemorySnapshot",
                                 "Live bytes by owner at one instant; MemorySection::categories has "
                                 "the names and their order."};
   static constexpr std::tuple kAll{
-      field("at", &MemorySnapshot::at, "\"forward_end\", \"peak\", ..."),
-      field("by_category", &MemorySnapshot::by_category, "live bytes of every category")
-          .at_least(0),
-      field("allocator_bytes", &MemorySnapshot::allocator_bytes, "live bytes by the allocator")
-          .at_least(0),
-      field("unattributed_bytes", &MemorySnapshot::unattributed_bytes,
+      field("at", &T::at, "\"forward_end\", \"peak\", ..."),
+      field("by_category", &T::by_category, "live bytes of every category").at_least(0),
+      field("allocator_bytes", &T::allocator_bytes, "live bytes by the allocator").at_least(0),
+      field("unattributed_bytes", &T::unattributed_bytes,
             "allocator_bytes less the sum of by_category; 0 closes")};
 };
 
@@ -48,40 +47,37 @@ struct Fields<MemoryPoint> {
 
 template <>
 struct Fields<DeviceMemory> {
+  using T = DeviceMemory;
   static constexpr About kAbout{
       "DeviceMemory",
       "Memory that a GPU's allocator holds beyond live tensors, and the process beyond its "
       "allocator, around the step whose memory was measured. Empty on a CPU."};
   static constexpr std::tuple kAll{
-      field("allocated_bytes", &DeviceMemory::allocated_bytes,
+      field("allocated_bytes", &T::allocated_bytes,
             "live bytes when the step ended, as the allocator rounds them")
           .at_least(0),
-      field("rounding_bytes", &DeviceMemory::rounding_bytes,
+      field("rounding_bytes", &T::rounding_bytes,
             "part of what is in use then that nobody asked for")
           .at_least(0),
-      field("reserved_bytes", &DeviceMemory::reserved_bytes,
-            "bytes taken from the device when the step ended")
+      field("reserved_bytes", &T::reserved_bytes, "bytes taken from the device when the step ended")
           .at_least(0),
-      field("peak_allocated_bytes", &DeviceMemory::peak_allocated_bytes,
-            "most live bytes in the step")
+      field("peak_allocated_bytes", &T::peak_allocated_bytes, "most live bytes in the step")
           .at_least(0),
-      field("peak_reserved_bytes", &DeviceMemory::peak_reserved_bytes,
-            "most reserved bytes in the step")
+      field("peak_reserved_bytes", &T::peak_reserved_bytes, "most reserved bytes in the step")
           .at_least(0),
-      field("fragmentation_bytes", &DeviceMemory::fragmentation_bytes,
+      field("fragmentation_bytes", &T::fragmentation_bytes,
             "peak_reserved_bytes less peak_allocated_bytes: held, and not needed even then")
           .at_least(0),
-      field("unusable_bytes", &DeviceMemory::unusable_bytes,
+      field("unusable_bytes", &T::unusable_bytes,
             "parts of split blocks, when the step ended, that can serve only what is no larger")
           .at_least(0),
-      field("process_bytes", &DeviceMemory::process_bytes,
+      field("process_bytes", &T::process_bytes,
             "bytes of the process when the step ended, by the driver's count")
           .at_least(0),
-      field("retries", &DeviceMemory::retries,
-            "allocations in the step that had to give memory back first")
+      field("retries", &T::retries, "allocations in the step that had to give memory back first")
           .at_least(0),
-      field("failures", &DeviceMemory::failures, "allocations that failed even then").at_least(0),
-      field("missing_reason", &DeviceMemory::missing_reason, "reason why figures are null")};
+      field("failures", &T::failures, "allocations that failed even then").at_least(0),
+      field("missing_reason", &T::missing_reason, "reason why figures are null")};
 };
 
 template <>
@@ -130,57 +126,51 @@ struct Fields<TrainingMemory> {
 
 template <>
 struct Fields<MemorySection> {
+  using T = MemorySection;
   static constexpr About kAbout{"MemorySection", "Memory of one steady step, by owner."};
   static constexpr std::tuple kAll{
-      field("measured", &MemorySection::measured, "true where the memory pass was made"),
-      field("missing_reason", &MemorySection::missing_reason, "reason why it was not"),
-      field("source", &MemorySection::source, "allocator hook that counted"),
-      field("categories", &MemorySection::categories,
-            "owners of memory, in the order of every list by owner"),
-      field("boundaries", &MemorySection::boundaries,
-            "snapshots in the order of the step's phases"),
-      field("peak", &MemorySection::peak, "snapshot at the peak"),
-      field("peak_phase", &MemorySection::peak_phase, "phase of the peak"),
-      field("peak_operator", &MemorySection::peak_operator, "operator that ran at the peak"),
-      field("peak_bytes", &MemorySection::peak_bytes, "most live bytes of all categories")
-          .at_least(0),
-      field("saved_bytes", &MemorySection::saved_bytes,
+      field("measured", &T::measured, "true where the memory pass was made"),
+      field("missing_reason", &T::missing_reason, "reason why it was not"),
+      field("source", &T::source, "allocator hook that counted"),
+      field("categories", &T::categories, "owners of memory, in the order of every list by owner"),
+      field("boundaries", &T::boundaries, "snapshots in the order of the step's phases"),
+      field("peak", &T::peak, "snapshot at the peak"),
+      field("peak_phase", &T::peak_phase, "phase of the peak"),
+      field("peak_operator", &T::peak_operator, "operator that ran at the peak"),
+      field("peak_bytes", &T::peak_bytes, "most live bytes of all categories").at_least(0),
+      field("saved_bytes", &T::saved_bytes,
             "distinct storages that forward leaves: held for backward, as they are or encoded, and "
             "the prediction and losses of the step")
           .at_least(0),
-      field("peak_saved_bytes", &MemorySection::peak_saved_bytes, kPeakSavedWords).at_least(0),
-      field("naive_saved_bytes", &MemorySection::naive_saved_bytes,
+      field("peak_saved_bytes", &T::peak_saved_bytes, kPeakSavedWords).at_least(0),
+      field("naive_saved_bytes", &T::naive_saved_bytes,
             "bytes held for backward summed per saved variable, to show the over-count")
           .at_least(0),
-      field("saved_tensors", &MemorySection::saved_tensors, "saved variables packed in the step")
-          .at_least(0),
-      field("leaked_bytes", &MemorySection::leaked_bytes,
+      field("saved_tensors", &T::saved_tensors, "saved variables packed in the step").at_least(0),
+      field("leaked_bytes", &T::leaked_bytes,
             "live bytes after the step less those before it, with gradients released"),
-      field("outside_allocator_bytes", &MemorySection::outside_allocator_bytes,
+      field("outside_allocator_bytes", &T::outside_allocator_bytes,
             "bytes of the process beyond its allocator")
           .at_least(0),
-      field("allocations", &MemorySection::allocations, "allocations in one steady step")
-          .at_least(0),
-      field("timeline", &MemorySection::timeline, "changes of the live bytes over one step")
-          .on_one_line(),
-      field("device_memory", &MemorySection::device_memory,
+      field("allocations", &T::allocations, "allocations in one steady step").at_least(0),
+      field("timeline", &T::timeline, "changes of the live bytes over one step").on_one_line(),
+      field("device_memory", &T::device_memory,
             "bytes that the allocator of a GPU held beyond the live ones"),
-      field("convolution_workspace", &MemorySection::convolution_workspace,
+      field("convolution_workspace", &T::convolution_workspace,
             "limit and use of the workspace of convolutions"),
-      field("training", &MemorySection::training,
+      field("training", &T::training,
             "memory of the training pass; also where the memory pass was not made")};
 };
 
 template <>
 struct Fields<StepBytes> {
+  using T = StepBytes;
   static constexpr About kAbout{"StepBytes", "Bytes of one steady step, as in MemorySection."};
   static constexpr std::tuple kAll{
-      field("peak_bytes", &StepBytes::peak_bytes, "the most live bytes").at_least(0),
-      field("saved_bytes", &StepBytes::saved_bytes,
-            "bytes that autograd holds when the forward pass ends")
+      field("peak_bytes", &T::peak_bytes, "the most live bytes").at_least(0),
+      field("saved_bytes", &T::saved_bytes, "bytes that autograd holds when the forward pass ends")
           .at_least(0),
-      field("peak_saved_bytes", &StepBytes::peak_saved_bytes,
-            "the most bytes that autograd holds at once")
+      field("peak_saved_bytes", &T::peak_saved_bytes, "the most bytes that autograd holds at once")
           .at_least(0)};
 };
 
@@ -273,16 +263,15 @@ struct Fields<HeldStorages> {
 
 template <>
 struct Fields<HostMemory> {
+  using T = HostMemory;
   static constexpr About kAbout{"HostMemory",
                                 "Host memory of a mode that offloads. Empty for any other."};
   static constexpr std::tuple kAll{
-      field("capacity_bytes", &HostMemory::capacity_bytes, "host memory that was taken for it")
-          .at_least(0),
-      field("refused_tensors", &HostMemory::refused_tensors,
+      field("capacity_bytes", &T::capacity_bytes, "host memory that was taken for it").at_least(0),
+      field("refused_tensors", &T::refused_tensors,
             "saved storages that found it full, in at least one step")
           .at_least(0),
-      field("refused_bytes", &HostMemory::refused_bytes, "bytes of those as they were saved")
-          .at_least(0)};
+      field("refused_bytes", &T::refused_bytes, "bytes of those as they were saved").at_least(0)};
 };
 
 template <>
@@ -301,33 +290,32 @@ struct Fields<BudgetSteps> {
 
 template <>
 struct Fields<PassFallbacks> {
+  using T = PassFallbacks;
   static constexpr About kAbout{
       "PassFallbacks",
       "Counts of how often a mode did not do what it had planned, in one pass of the run."};
   static constexpr std::tuple kAll{
-      field("pass", &PassFallbacks::pass, "pass of the run").one_of("memory|certificate|training"),
+      field("pass", &T::pass, "pass of the run").one_of("memory|certificate|training"),
       field(
-          "missing_reason", &PassFallbacks::missing_reason,
+          "missing_reason", &T::missing_reason,
           "reason why the pass was not made, or was too short for a plan; empty where it was made"),
-      field("plan_missing_reason", &PassFallbacks::plan_missing_reason,
+      field("plan_missing_reason", &T::plan_missing_reason,
             "reason why it ended without a plan; empty where it had one"),
-      field("kept_after_mismatch", &PassFallbacks::kept_after_mismatch,
+      field("kept_after_mismatch", &T::kept_after_mismatch,
             "values whose recipe was not exact, held instead")
           .at_least(0),
-      field("replayed_after_mismatch", &PassFallbacks::replayed_after_mismatch,
+      field("replayed_after_mismatch", &T::replayed_after_mismatch,
             "values whose shortcut was not exact, made by their operator instead")
           .at_least(0),
-      field("unrepeatable", &PassFallbacks::unrepeatable,
+      field("unrepeatable", &T::unrepeatable,
             "operators whose arguments changed between recorded steps")
           .at_least(0),
-      field("codec_fallbacks", &PassFallbacks::codec_fallbacks, "tensors that a codec did not take")
+      field("codec_fallbacks", &T::codec_fallbacks, "tensors that a codec did not take")
           .at_least(0),
-      field("departures", &PassFallbacks::departures, "forward passes that left the recorded path")
+      field("departures", &T::departures, "forward passes that left the recorded path").at_least(0),
+      field("recipes_run_again", &T::recipes_run_again, "runs of a recipe beyond one per backward")
           .at_least(0),
-      field("recipes_run_again", &PassFallbacks::recipes_run_again,
-            "runs of a recipe beyond one per backward")
-          .at_least(0),
-      field("budget", &PassFallbacks::budget,
+      field("budget", &T::budget,
             "its steps under a budget; of peak_bytes the certificate pass has none, because it "
             "holds three trainings")
           .left_out_if_empty()};
@@ -335,90 +323,81 @@ struct Fields<PassFallbacks> {
 
 template <>
 struct Fields<MemoryMode> {
+  using T = MemoryMode;
   static constexpr About kAbout{
       "MemoryMode", "Predicted and measured effects of a memory mode. Empty for mode \"none\"."};
   static constexpr std::tuple kAll{
-      field("measured", &MemoryMode::measured,
-            "true where the run had a memory mode that was measured"),
-      field("missing_reason", &MemoryMode::missing_reason, "reason why it was not"),
-      field("lossless", &MemoryMode::lossless, "true where the mode changes no bit"),
-      field("budget", &MemoryMode::budget,
-            "memory that the mode was allowed, and how well it kept to that"),
-      field("reference", &MemoryMode::reference,
+      field("measured", &T::measured, "true where the run had a memory mode that was measured"),
+      field("missing_reason", &T::missing_reason, "reason why it was not"),
+      field("lossless", &T::lossless, "true where the mode changes no bit"),
+      field("budget", &T::budget, "memory that the mode was allowed, and how well it kept to that"),
+      field("reference", &T::reference,
             "variant beside which certificate, error and overhead are taken: \"none-plain-fp32\""),
-      field("plain", &MemoryMode::plain,
+      field("plain", &T::plain,
             "mode \"none\" of baseline \"plain\"; factors are these over the mode's"),
-      field("predicted", &MemoryMode::predicted, "prediction of the plan, from the recorded step"),
-      field("predicted_added_s", &MemoryMode::predicted_added_s,
+      field("predicted", &T::predicted, "prediction of the plan, from the recorded step"),
+      field("predicted_added_s", &T::predicted_added_s,
             "predicted time that the plan adds to a step")
           .at_least(0),
-      field("plan_missing_reason", &MemoryMode::plan_missing_reason,
+      field("plan_missing_reason", &T::plan_missing_reason,
             "reason why nothing is known of a plan: the mode has none and keeps everything, or the "
             "memory pass was not made; what follows, up to held, is of the memory pass"),
-      field("recorded_bytes", &MemoryMode::recorded_bytes, "bytes saved without a plan")
-          .at_least(0),
-      field("held_bytes", &MemoryMode::held_bytes,
+      field("recorded_bytes", &T::recorded_bytes, "bytes saved without a plan").at_least(0),
+      field("held_bytes", &T::held_bytes,
             "part of recorded_bytes that is held as saved, and the slices that are held for "
             "dropped_bytes")
           .at_least(0),
-      field("encoded_from_bytes", &MemoryMode::encoded_from_bytes,
+      field("encoded_from_bytes", &T::encoded_from_bytes,
             "part of recorded_bytes that is held encoded")
           .at_least(0),
-      field("dropped_bytes", &MemoryMode::dropped_bytes,
-            "part of recorded_bytes that is recomputed")
+      field("dropped_bytes", &T::dropped_bytes, "part of recorded_bytes that is recomputed")
           .at_least(0),
-      field("irreplaceable_bytes", &MemoryMode::irreplaceable_bytes,
+      field("irreplaceable_bytes", &T::irreplaceable_bytes,
             "part of recorded_bytes that no plan of the mode could recompute; null where it is "
             "not known")
           .at_least(0),
-      field("encoded_bytes", &MemoryMode::encoded_bytes,
+      field("encoded_bytes", &T::encoded_bytes,
             "measured bytes of the other forms when forward returns")
           .at_least(0),
-      field("recipes", &MemoryMode::recipes, "recipes of the plan").at_least(0),
-      field("kept_after_mismatch", &MemoryMode::kept_after_mismatch,
-            "values whose recipe was not exact")
+      field("recipes", &T::recipes, "recipes of the plan").at_least(0),
+      field("kept_after_mismatch", &T::kept_after_mismatch, "values whose recipe was not exact")
           .at_least(0),
-      field("unrepeatable", &MemoryMode::unrepeatable,
+      field("unrepeatable", &T::unrepeatable,
             "operators whose arguments changed between recorded steps")
           .at_least(0),
-      field("codec_fallbacks", &MemoryMode::codec_fallbacks, "tensors that a codec did not take")
+      field("codec_fallbacks", &T::codec_fallbacks, "tensors that a codec did not take")
           .at_least(0),
-      field("departures", &MemoryMode::departures, "forward passes that left the recorded path")
+      field("departures", &T::departures, "forward passes that left the recorded path").at_least(0),
+      field("recipes_run_again", &T::recipes_run_again, "runs of a recipe beyond one per backward")
           .at_least(0),
-      field("recipes_run_again", &MemoryMode::recipes_run_again,
-            "runs of a recipe beyond one per backward")
-          .at_least(0),
-      field("host_memory", &MemoryMode::host_memory, "host memory that an offloading mode used"),
-      field("held", &MemoryMode::held, "held storages, the largest first"),
-      field("fallbacks", &MemoryMode::fallbacks,
-            "one row for each pass: memory, certificate, training"),
-      field("overhead", &MemoryMode::overhead,
-            "time of a step under the mode beside one of the reference"),
-      field("certificate", &MemoryMode::certificate, "comparison of every bit with the reference"),
-      field("gradient_error", &MemoryMode::gradient_error,
+      field("host_memory", &T::host_memory, "host memory that an offloading mode used"),
+      field("held", &T::held, "held storages, the largest first"),
+      field("fallbacks", &T::fallbacks, "one row for each pass: memory, certificate, training"),
+      field("overhead", &T::overhead, "time of a step under the mode beside one of the reference"),
+      field("certificate", &T::certificate, "comparison of every bit with the reference"),
+      field("gradient_error", &T::gradient_error,
             "error of the gradient beside that of the reference")};
 };
 
 template <>
 struct Fields<BatchFit> {
+  using T = BatchFit;
   static constexpr About kAbout{"BatchFit",
                                 "The largest batch that trains within a given memory, under the "
                                 "run's mode. Empty where nobody asked."};
   static constexpr std::tuple kAll{
-      field("memory_bytes", &BatchFit::memory_bytes,
-            "memory that a steady step may take, of all owners")
+      field("memory_bytes", &T::memory_bytes, "memory that a steady step may take, of all owners")
           .at_least(1),
-      field("missing_reason", &BatchFit::missing_reason,
+      field("missing_reason", &T::missing_reason,
             "reason why the batch is not known though it was asked for"),
-      field("batch", &BatchFit::batch,
-            "largest batch that fits; 0 where not even the smallest does")
+      field("batch", &T::batch, "largest batch that fits; 0 where not even the smallest does")
           .at_least(0),
-      field("peak_bytes", &BatchFit::peak_bytes, "measured peak of a steady step of that batch")
+      field("peak_bytes", &T::peak_bytes, "measured peak of a steady step of that batch")
           .at_least(0),
-      field("next_peak_bytes", &BatchFit::next_peak_bytes,
+      field("next_peak_bytes", &T::next_peak_bytes,
             "measured peak of the next larger batch, which does not fit")
           .at_least(0),
-      field("next_words", &BatchFit::next_words,
+      field("next_words", &T::next_words,
             "words in place of that peak, such as \"out of memory\"")};
 };
 

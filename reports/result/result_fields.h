@@ -26,57 +26,54 @@ inline constexpr std::array kNames<Direction>{
 
 template <>
 struct Fields<Identity> {
+  using T = Identity;
   static constexpr About kAbout{"Identity",
                                 "Everything that must agree before two results may be compared."};
   static constexpr std::tuple kAll{
-      field("benchmark", &Identity::benchmark, "name of the benchmark: \"ho-cifar10\"").not_empty(),
-      field("scale", &Identity::scale, "size of the work: numbers of steps and images")
-          .one_of("cpu|gpu"),
-      field("version", &Identity::version, "version of the definition").at_least(1),
-      field("custom", &Identity::custom,
+      field("benchmark", &T::benchmark, "name of the benchmark: \"ho-cifar10\"").not_empty(),
+      field("scale", &T::scale, "size of the work: numbers of steps and images").one_of("cpu|gpu"),
+      field("version", &T::version, "version of the definition").at_least(1),
+      field("custom", &T::custom,
             "true where this is not the locked definition; its gates do not apply then"),
-      field("overrides", &Identity::overrides,
+      field("overrides", &T::overrides,
             "changes to the definition, \"key=value\" as given to --set"),
-      field("definition_sha256", &Identity::definition_sha256,
+      field("definition_sha256", &T::definition_sha256,
             "SHA-256 of the canonical resolved definition")
           .pattern(kSha256),
-      field("mode", &Identity::mode, "memory mode in its canonical spelling"),
-      field("baseline", &Identity::baseline, "how a step is executed: \"plain\", \"cuda-graph\""),
-      field("precision", &Identity::precision, "type of the numbers that the network computes with")
+      field("mode", &T::mode, "memory mode in its canonical spelling"),
+      field("baseline", &T::baseline, "how a step is executed: \"plain\", \"cuda-graph\""),
+      field("precision", &T::precision, "type of the numbers that the network computes with")
           .one_of("fp32|tf32|bf16|fp16|fp64"),
-      field("device", &Identity::device, "\"cpu\", \"cuda:0\"").pattern("^(cpu|cuda:[0-9]+)$"),
-      field("framework", &Identity::framework,
+      field("device", &T::device, "\"cpu\", \"cuda:0\"").pattern("^(cpu|cuda:[0-9]+)$"),
+      field("framework", &T::framework,
             "\"noisemark\", or \"peer:\" and the peer's variant: \"peer:eager\", "
             "\"peer:compiled-budget=0.5\"")
           .pattern("^(noisemark|peer:[a-z0-9.=-]+)$"),
-      field("threads", &Identity::threads, "threads of one operator on the CPU").at_least(0),
-      field("ranks", &Identity::ranks,
-            "processes that trained together, each on its share of the batch")
+      field("threads", &T::threads, "threads of one operator on the CPU").at_least(0),
+      field("ranks", &T::ranks, "processes that trained together, each on its share of the batch")
           .at_least(2)
           .left_out_if_empty(),
-      field("backend", &Identity::backend,
-            "by which they exchanged gradients: \"gloo\" or \"nccl\"")
+      field("backend", &T::backend, "by which they exchanged gradients: \"gloo\" or \"nccl\"")
           .left_out_if_empty(),
-      field("reduction", &Identity::reduction,
+      field("reduction", &T::reduction,
             "type to which they rounded gradients for it: \"bf16\"; absent where none was rounded")
           .left_out_if_empty(),
-      field("shards", &Identity::shards,
+      field("shards", &T::shards,
             "\"optimizer\" where each rank keeps a share of its state and of the average; else "
             "absent")
           .left_out_if_empty(),
-      field("pipeline", &Identity::pipeline,
+      field("pipeline", &T::pipeline,
             "schedule of the stages that the ranks are: \"gpipe\", \"1f1b\"; absent where each "
             "rank has the whole network")
           .left_out_if_empty(),
-      field("micro_batches", &Identity::micro_batches,
+      field("micro_batches", &T::micro_batches,
             "into which the stages divide a batch; absent without stages")
           .at_least(1)
           .left_out_if_empty(),
-      field("data", &Identity::data, "whether the data are the published files")
+      field("data", &T::data, "whether the data are the published files")
           .one_of("official|unofficial|generated"),
-      field("hardware", &Identity::hardware, "CPU model, instruction set, GPU model, memory ..."),
-      field("software", &Identity::software,
-            "LibTorch, oneDNN, CUDA, cuDNN, driver, compiler ...")};
+      field("hardware", &T::hardware, "CPU model, instruction set, GPU model, memory ..."),
+      field("software", &T::software, "LibTorch, oneDNN, CUDA, cuDNN, driver, compiler ...")};
 };
 
 template <>
@@ -94,20 +91,19 @@ struct Fields<DataFile> {
 
 template <>
 struct Fields<Provenance> {
+  using T = Provenance;
   static constexpr About kAbout{"Provenance", "The sources, the program and the data of the run."};
   static constexpr std::tuple kAll{
-      field("git_commit", &Provenance::git_commit, "commit of the sources"),
-      field("git_dirty", &Provenance::git_dirty,
+      field("git_commit", &T::git_commit, "commit of the sources"),
+      field("git_dirty", &T::git_dirty,
             "true where the sources had changes that were not committed"),
-      field("git_diff_sha256", &Provenance::git_diff_sha256,
-            "SHA-256 of those changes; empty without any")
+      field("git_diff_sha256", &T::git_diff_sha256, "SHA-256 of those changes; empty without any")
           .pattern(kSha256OrEmpty),
-      field("binary_sha256", &Provenance::binary_sha256, "SHA-256 of the program")
-          .pattern(kSha256OrEmpty),
-      field("build", &Provenance::build, "type, compiler and flags of the build"),
-      field("container", &Provenance::container, "image and digest; empty outside a container"),
-      field("data", &Provenance::data, "every file of the data folder that was read"),
-      field("init_weights_sha256", &Provenance::init_weights_sha256,
+      field("binary_sha256", &T::binary_sha256, "SHA-256 of the program").pattern(kSha256OrEmpty),
+      field("build", &T::build, "type, compiler and flags of the build"),
+      field("container", &T::container, "image and digest; empty outside a container"),
+      field("data", &T::data, "every file of the data folder that was read"),
+      field("init_weights_sha256", &T::init_weights_sha256,
             "SHA-256 of the weights before the first step")
           .pattern(kSha256OrEmpty)};
 };
@@ -124,30 +120,26 @@ struct Fields<Seeds> {
 
 template <>
 struct Fields<Protocol> {
+  using T = Protocol;
   static constexpr About kAbout{"Protocol", "The protocol of the run."};
   static constexpr std::tuple kAll{
-      field("steps", &Protocol::steps, "optimizer steps of the training pass").at_least(0),
-      field("batch", &Protocol::batch, "images per optimizer step").at_least(0),
-      field("accumulation", &Protocol::accumulation, "micro-batches per optimizer step")
-          .at_least(1),
-      field("warmup_steps", &Protocol::warmup_steps,
-            "steps before the steady part; detected, not chosen")
+      field("steps", &T::steps, "optimizer steps of the training pass").at_least(0),
+      field("batch", &T::batch, "images per optimizer step").at_least(0),
+      field("accumulation", &T::accumulation, "micro-batches per optimizer step").at_least(1),
+      field("warmup_steps", &T::warmup_steps, "steps before the steady part; detected, not chosen")
           .at_least(0),
-      field("warmup_reason", &Protocol::warmup_reason,
-            "one sentence on how the warm-up was detected"),
-      field("warmup_stable", &Protocol::warmup_stable, "true where a steady part was found"),
-      field("memory_steps", &Protocol::memory_steps,
-            "steps of the memory pass; 0 where it was not made")
+      field("warmup_reason", &T::warmup_reason, "one sentence on how the warm-up was detected"),
+      field("warmup_stable", &T::warmup_stable, "true where a steady part was found"),
+      field("memory_steps", &T::memory_steps, "steps of the memory pass; 0 where it was not made")
           .at_least(0),
-      field("profile_steps", &Protocol::profile_steps,
+      field("profile_steps", &T::profile_steps,
             "steps of the profile pass; 0 where it was not made")
           .at_least(0),
-      field("deterministic", &Protocol::deterministic,
-            "true where only deterministic operators ran"),
-      field("resumed_at_step", &Protocol::resumed_at_step,
+      field("deterministic", &T::deterministic, "true where only deterministic operators ran"),
+      field("resumed_at_step", &T::resumed_at_step,
             "step at which the run was resumed; 0 from the start")
           .at_least(0),
-      field("loader_threads", &Protocol::loader_threads,
+      field("loader_threads", &T::loader_threads,
             "threads that make batches ahead of time; 0 where the training loop does it itself")
           .at_least(0)};
 };
@@ -215,18 +207,17 @@ struct Fields<Metric> {
 
 template <>
 struct Fields<OperatorRow> {
+  using T = OperatorRow;
   static constexpr About kAbout{"OperatorRow", "One operator of the profile."};
   static constexpr std::tuple kAll{
-      field("name", &OperatorRow::name, "\"aten::convolution_backward\""),
-      field("calls", &OperatorRow::calls, "calls per step").at_least(0),
-      field("self_s", &OperatorRow::self_s,
-            "time per step: host time on a CPU, device time on a GPU")
+      field("name", &T::name, "\"aten::convolution_backward\""),
+      field("calls", &T::calls, "calls per step").at_least(0),
+      field("self_s", &T::self_s, "time per step: host time on a CPU, device time on a GPU")
           .at_least(0),
-      field("share_frac", &OperatorRow::share_frac, "share of the time of all operators")
+      field("share_frac", &T::share_frac, "share of the time of all operators")
           .at_least(0)
           .at_most(1),
-      field("flops", &OperatorRow::flops, "FLOP per step; 0 where the operator has no formula")
-          .at_least(0)};
+      field("flops", &T::flops, "FLOP per step; 0 where the operator has no formula").at_least(0)};
 };
 
 template <>
@@ -254,16 +245,15 @@ struct Fields<DeviceColumn> {
 
 template <>
 struct Fields<DeviceReading> {
+  using T = DeviceReading;
   static constexpr About kAbout{"DeviceReading", "A GPU at one moment of a window."};
   static constexpr std::tuple kAll{
-      field("at_s", &DeviceReading::at_s, "time since the window began").at_least(0),
-      field("power_w", &DeviceReading::power_w, "power that the device drew").at_least(0),
-      field("sm_clock_mhz", &DeviceReading::sm_clock_mhz, "clock of the multiprocessors")
-          .at_least(0),
-      field("memory_clock_mhz", &DeviceReading::memory_clock_mhz, "clock of the device's memory")
-          .at_least(0),
-      field("temperature_c", &DeviceReading::temperature_c, "temperature of the device"),
-      field("clock_reasons", &DeviceReading::clock_reasons,
+      field("at_s", &T::at_s, "time since the window began").at_least(0),
+      field("power_w", &T::power_w, "power that the device drew").at_least(0),
+      field("sm_clock_mhz", &T::sm_clock_mhz, "clock of the multiprocessors").at_least(0),
+      field("memory_clock_mhz", &T::memory_clock_mhz, "clock of the device's memory").at_least(0),
+      field("temperature_c", &T::temperature_c, "temperature of the device"),
+      field("clock_reasons", &T::clock_reasons,
             "NVML's mask of the reasons that hold the clocks down")
           .at_least(0)};
 };
@@ -286,23 +276,22 @@ struct Fields<DeviceUse> {
 
 template <>
 struct Fields<ConvolutionKernel> {
+  using T = ConvolutionKernel;
   static constexpr About kAbout{
       "ConvolutionKernel",
       "A kernel that ran for convolutions of one shape in one direction: what a GPU's profile "
       "tells of the algorithm that was chosen for them."};
   static constexpr std::tuple kAll{
-      field("direction", &ConvolutionKernel::direction,
+      field("direction", &T::direction,
             "data and weight are the gradients of these; gradient: the kernel's name does not say "
             "of which")
           .one_of("forward|data|weight|gradient"),
-      field("input", &ConvolutionKernel::input, "sizes, [N, C, H, W]").at_least(0),
-      field("weight", &ConvolutionKernel::weight, "sizes, [out, in / groups, height, width]")
-          .at_least(0),
-      field("stride", &ConvolutionKernel::stride, "strides; empty where the profiler did not tell")
-          .at_least(1),
-      field("kernel", &ConvolutionKernel::kernel, "whole name of the kernel").not_empty(),
-      field("calls", &ConvolutionKernel::calls, "calls per step").above(0),
-      field("time_s", &ConvolutionKernel::time_s, "time per step").at_least(0)};
+      field("input", &T::input, "sizes, [N, C, H, W]").at_least(0),
+      field("weight", &T::weight, "sizes, [out, in / groups, height, width]").at_least(0),
+      field("stride", &T::stride, "strides; empty where the profiler did not tell").at_least(1),
+      field("kernel", &T::kernel, "whole name of the kernel").not_empty(),
+      field("calls", &T::calls, "calls per step").above(0),
+      field("time_s", &T::time_s, "time per step").at_least(0)};
 };
 
 template <>
@@ -465,21 +454,20 @@ struct Fields<WideOperator> {
 
 template <>
 struct Fields<MixedPrecision> {
+  using T = MixedPrecision;
   static constexpr About kAbout{"MixedPrecision",
                                 "Effects of computing in less than float32. Empty where everything "
                                 "was computed in one type."};
   static constexpr std::tuple kAll{
-      field("measured", &MixedPrecision::measured, "true where operators and wide were read"),
-      field("missing_reason", &MixedPrecision::missing_reason, "reason why they were not"),
-      field("type", &MixedPrecision::type, "type of autocast: \"BF16\"; empty without autocast"),
-      field("loss_scale", &MixedPrecision::loss_scale,
+      field("measured", &T::measured, "true where operators and wide were read"),
+      field("missing_reason", &T::missing_reason, "reason why they were not"),
+      field("type", &T::type, "type of autocast: \"BF16\"; empty without autocast"),
+      field("loss_scale", &T::loss_scale,
             "scale of the loss after the last step; null without scaling")
           .above(0),
-      field("operators", &MixedPrecision::operators,
-            "calls with a floating-point result in one forward pass")
+      field("operators", &T::operators, "calls with a floating-point result in one forward pass")
           .at_least(0),
-      field("wide", &MixedPrecision::wide,
-            "operators that stayed in float32, the most bytes first")};
+      field("wide", &T::wide, "operators that stayed in float32, the most bytes first")};
 };
 
 template <>

@@ -59,39 +59,38 @@ struct Fields<SeedPair> {
 
 template <>
 struct Fields<QualityRow> {
+  using T = QualityRow;
   static constexpr About kAbout{
       "QualityRow",
       "A measure of a variant beside its reference. Differences, intervals and margins are in the "
       "row's scale and positive where the variant is worse."};
   static constexpr std::tuple kAll{
-      field("benchmark", &QualityRow::benchmark, "\"gmm16-ho@cpu\""),
-      field("variant", &QualityRow::variant, "\"echo+dpr8-plain-fp32\""),
-      field("reference", &QualityRow::reference, "\"none-plain-fp32\""),
-      field("measure", &QualityRow::measure, "a metric of the result, or \"loss\""),
-      field("timestep", &QualityRow::timestep, "timestep of \"loss\""),
-      field("unit", &QualityRow::unit, "unit of the measure"),
-      field("scale", &QualityRow::scale, "log(variant / reference), or variant - reference"),
-      field("gated", &QualityRow::gated, "true where it has a verdict"),
-      field("margin", &QualityRow::margin, "margin of a gated row"),
-      field("margin_from", &QualityRow::margin_from, "\"definition\", \"default\" or \"given\""),
-      field("seeds", &QualityRow::seeds, "seeds that have a value on both sides"),
-      field("reference_mean", &QualityRow::reference_mean,
+      field("benchmark", &T::benchmark, "\"gmm16-ho@cpu\""),
+      field("variant", &T::variant, "\"echo+dpr8-plain-fp32\""),
+      field("reference", &T::reference, "\"none-plain-fp32\""),
+      field("measure", &T::measure, "a metric of the result, or \"loss\""),
+      field("timestep", &T::timestep, "timestep of \"loss\""),
+      field("unit", &T::unit, "unit of the measure"),
+      field("scale", &T::scale, "log(variant / reference), or variant - reference"),
+      field("gated", &T::gated, "true where it has a verdict"),
+      field("margin", &T::margin, "margin of a gated row"),
+      field("margin_from", &T::margin_from, "\"definition\", \"default\" or \"given\""),
+      field("seeds", &T::seeds, "seeds that have a value on both sides"),
+      field("reference_mean", &T::reference_mean,
             "the reference's mean over seeds; geometric for log-ratios"),
-      field("candidate_mean", &QualityRow::candidate_mean,
-            "the variant's mean, taken in the same way"),
-      field("correlation", &QualityRow::correlation, "correlation of both sides across seeds"),
-      field("design", &QualityRow::design, "test; null: nothing was tested"),
-      field("difference", &QualityRow::difference, "difference of the variant from its reference"),
-      field("interval", &QualityRow::interval, "interval of confidence 1 - 2 alpha"),
-      field("degrees", &QualityRow::degrees, "degrees of freedom"),
-      field("p", &QualityRow::p, "p of \"it differs by the margin or more\" (TOST)"),
-      field("p_adjusted", &QualityRow::p_adjusted, "the same by Holm among the tested rows"),
-      field("detectable", &QualityRow::detectable,
-            "smallest true difference that these seeds would show"),
-      field("seeds_needed", &QualityRow::seeds_needed,
+      field("candidate_mean", &T::candidate_mean, "the variant's mean, taken in the same way"),
+      field("correlation", &T::correlation, "correlation of both sides across seeds"),
+      field("design", &T::design, "test; null: nothing was tested"),
+      field("difference", &T::difference, "difference of the variant from its reference"),
+      field("interval", &T::interval, "interval of confidence 1 - 2 alpha"),
+      field("degrees", &T::degrees, "degrees of freedom"),
+      field("p", &T::p, "p of \"it differs by the margin or more\" (TOST)"),
+      field("p_adjusted", &T::p_adjusted, "the same by Holm among the tested rows"),
+      field("detectable", &T::detectable, "smallest true difference that these seeds would show"),
+      field("seeds_needed", &T::seeds_needed,
             "seeds, in all, that would decide an inconclusive row"),
-      field("verdict", &QualityRow::verdict, "verdict of a gated row"),
-      field("words", &QualityRow::words, "reason of the verdict")};
+      field("verdict", &T::verdict, "verdict of a gated row"),
+      field("words", &T::words, "reason of the verdict")};
 };
 
 template <>
@@ -140,29 +139,28 @@ struct Fields<KernelOrigin> {
 
 template <>
 struct Fields<DistanceOrigin> {
+  using T = DistanceOrigin;
   static constexpr About kAbout{"DistanceOrigin", "The facts that decide what a distance is."};
   static constexpr std::tuple kAll{
-      field("metric", &DistanceOrigin::metric, "\"fid\", \"kid\", \"cifarnet_distance\""),
-      field("name", &DistanceOrigin::name, "name that its extractor gives it"),
-      field("extractor", &DistanceOrigin::extractor, "empty: of the values themselves"),
-      field("checksum", &DistanceOrigin::checksum, "checksum of the extractor's weights"),
-      field("resize", &DistanceOrigin::resize, "treatment of images of another size"),
-      field("resize_asserted", &DistanceOrigin::resize_asserted,
+      field("metric", &T::metric, "\"fid\", \"kid\", \"cifarnet_distance\""),
+      field("name", &T::name, "name that its extractor gives it"),
+      field("extractor", &T::extractor, "empty: of the values themselves"),
+      field("checksum", &T::checksum, "checksum of the extractor's weights"),
+      field("resize", &T::resize, "treatment of images of another size"),
+      field("resize_asserted", &T::resize_asserted,
             "true where the user, and not the maker of one side, says so"),
-      field("dimension", &DistanceOrigin::dimension, "features of a sample"),
-      field("samples", &DistanceOrigin::samples, "samples of the run"),
-      field("kernel", &DistanceOrigin::kernel, "null unless it is a kernel distance"),
-      field("definition", &DistanceOrigin::definition, "definition of the sampling"),
-      field("sampler", &DistanceOrigin::sampler, "\"ddim, 50 steps, eta 0\""),
-      field("weights", &DistanceOrigin::weights, "\"model\" or \"ema\""),
-      field("noise", &DistanceOrigin::noise, "\"the run's seed\", \"seed 7\""),
-      field("precision", &DistanceOrigin::precision, "precision of the sampling"),
-      field("reference", &DistanceOrigin::reference,
-            "name of the set that the samples are compared with"),
-      field("reference_samples", &DistanceOrigin::reference_samples,
+      field("dimension", &T::dimension, "features of a sample"),
+      field("samples", &T::samples, "samples of the run"),
+      field("kernel", &T::kernel, "null unless it is a kernel distance"),
+      field("definition", &T::definition, "definition of the sampling"),
+      field("sampler", &T::sampler, "\"ddim, 50 steps, eta 0\""),
+      field("weights", &T::weights, "\"model\" or \"ema\""),
+      field("noise", &T::noise, "\"the run's seed\", \"seed 7\""),
+      field("precision", &T::precision, "precision of the sampling"),
+      field("reference", &T::reference, "name of the set that the samples are compared with"),
+      field("reference_samples", &T::reference_samples,
             "null: a distribution itself, or not known"),
-      field("reference_sha256", &DistanceOrigin::reference_sha256,
-            "SHA-256 of its moments; empty: not known")};
+      field("reference_sha256", &T::reference_sha256, "SHA-256 of its moments; empty: not known")};
 };
 
 template <>

@@ -1,4 +1,3 @@
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -128,9 +127,7 @@ std::string head(const QualityStudy& study) {
         "(`--reduce`) with the same variant without that, any other under a memory mode with the "
         "same variant under `none`, and the rest with `none-plain-fp32`.\n";
   }
-  if (!study.reasons.empty()) text += '\n';
-  for (const std::string& reason : study.reasons) text += fmt::format("- {}\n", plain(reason));
-  return text + not_locked(study);
+  return text + bullets(study.reasons) + not_locked(study);
 }
 
 std::string_view next_words(QualityVerdict verdict, const Looks& looks) {
