@@ -94,11 +94,11 @@ struct NamedCalibration {
 [[nodiscard]] Noise usable_noise(const Calibration& calibration, const Strings& identity,
                                  const std::string& where);
 
-/// The same of the one among several that is of this work on this machine.
+/// Returns that noise of the calibration, among several, that is of this work on this machine.
 [[nodiscard]] Noise usable_noise(const std::vector<NamedCalibration>& calibrations,
                                  const Strings& identity);
 
-/// The same; empty where none of them is.
+/// Returns it likewise; empty where none of them is of this work on this machine.
 [[nodiscard]] std::optional<Noise> fitting_noise(const std::vector<NamedCalibration>& calibrations,
                                                  const Strings& identity);
 

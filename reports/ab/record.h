@@ -57,7 +57,7 @@ struct AbPair {
   std::string clock_reasons;   ///< GPU's throttle reasons after the last turn; empty: not read
 };
 
-/// It is fixed before the first step that counts.
+/// The plan of the turns, which is fixed before the first step that counts.
 struct AbPlan {
   int64_t pairs = 0;         ///< pairs of the first look; as many again when it is inconclusive
   int64_t warmup_steps = 0;  ///< steps of the turn that does not count

@@ -76,7 +76,7 @@ namespace noisemark::reports {
 /// | 70 | anything that has no path: then it is the program's own mistake |
 [[nodiscard]] Error error_of(const std::system_error& error);
 
-/// The same of a file that `cause` (of errno) keeps from being written.
+/// Returns that error for a file which `cause` (of errno) keeps from being written.
 [[nodiscard]] Error not_written(const std::filesystem::path& path, int cause);
 
 }  // namespace noisemark::reports

@@ -48,7 +48,7 @@ inline constexpr std::string_view kGlossaryLine =
 /// The items, shown as plain() shows a text, behind an empty line; empty without any.
 [[nodiscard]] std::string bullets(const std::vector<std::string>& items);
 
-/// The same under a line that names them.
+/// Returns them under a line that names them.
 [[nodiscard]] std::string markdown_list(std::string_view heading,
                                         const std::vector<std::string>& items);
 

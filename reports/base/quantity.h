@@ -31,7 +31,7 @@ namespace noisemark::reports {
 /// other unit ("images/s") is appended to format_number as it is, and "" or "1" means a plain
 /// number.
 [[nodiscard]] std::string format_quantity(double value, std::string_view unit);
-/// The same, and kMissing without a value.
+/// Returns format_quantity() of a value, and kMissing without one.
 [[nodiscard]] std::string quantity_cell(std::optional<double> value, std::string_view unit);
 
 /// The time of day as results carry it: "2026-01-31T23:59:59Z"; `ahead` of now.

@@ -28,7 +28,7 @@ void say_on_stderr(std::string_view words) noexcept;
 /// quotes. Nothing in what comes back moves a terminal's cursor or direction.
 [[nodiscard]] std::string shell_word(const std::string& word);
 
-/// The same in quotes in any case.
+/// Returns `word` in quotes in any case.
 [[nodiscard]] std::string quoted_shell_word(const std::string& word);
 
 }  // namespace noisemark::reports

@@ -13,6 +13,7 @@
 #include "reports/base/statistics.h"
 #include "reports/compare/sides.h"
 #include "reports/result/environment_changes.h"
+#include "reports/result/gate.h"
 #include "reports/result/metrics.h"
 
 namespace noisemark::reports {

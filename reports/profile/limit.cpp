@@ -114,7 +114,7 @@ constexpr Execution kExecutions[] = {{"channels-last",
                                       has_fused_kernels,
                                       true}};
 
-/// This is a share of a step; what less can win would drown in noise.
+/// The least share of a step that is worth a try: a smaller win would drown in noise.
 constexpr double kLeastToWin = 0.01;
 
 bool has_word(std::string_view baseline, std::string_view word) {

@@ -72,7 +72,7 @@ std::string fallbacks(const Result& result) {
            one.departures;
     any = true;
   }
-  // This count is of the memory pass, and 0 where it was not made.
+  // The count of refused tensors is of the memory pass, and 0 where that was not made.
   all += result.memory_mode.host_memory.refused_tensors;
   return any ? format_count(all) : "not measured";
 }

@@ -140,7 +140,7 @@ std::string batch_fit(const Result& result) {
                  fit.next_peak_bytes ? format_bytes(*fit.next_peak_bytes) : fit.next_words});
   return text + table.text() +
          fmt::format(
-             "\nUnder mode {}. Peaks were measured in steady steps; nothing is extrapolated.\n",
+             "\nThe mode is {}. Peaks were measured in steady steps; nothing is extrapolated.\n",
              code(result.identity.mode));
 }
 

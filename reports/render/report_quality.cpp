@@ -173,9 +173,10 @@ std::string samples(const Result& result) {
   table.add_row({"as 8-bit images", code("samples/pictures")});
   table.add_row({"not rounded", code("samples/samples.npy")});
   return fmt::format(
-      "## Samples\n\n![the first of {} samples]({})\n\n{}\nDrawn after the training, outside its "
-      "time; {} has the checksums of weights, noise and samples. {} measures how far they are from "
-      "a reference; {} judges such distances over seeds, where they are kept in {}.\n",
+      "## Samples\n\n![the first of {} samples]({})\n\n{}\nThe samples were drawn after the "
+      "training, outside its time; {} has the checksums of weights, noise and samples. {} measures "
+      "how far they are from a reference; {} judges such distances over seeds, where they are kept "
+      "in {}.\n",
       count, kSheet, table.text(), code("samples/sampling.json"), code("noisemark fid"),
       code("noisemark quality"), code("distances/"));
 }

@@ -91,7 +91,7 @@ struct Provenance {
 
   /// The commit; "+" behind it says that files were changed since.
   [[nodiscard]] std::string commit() const { return git_commit + (git_dirty ? "+" : ""); }
-  /// The same as pages show it.
+  /// Returns it as pages show it.
   [[nodiscard]] std::string shown_commit() const {
     return shown_digits(git_commit) + (git_dirty ? "+" : "");
   }

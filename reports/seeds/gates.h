@@ -32,7 +32,7 @@ struct RowSample {
 /// and are a problem.
 [[nodiscard]] RowSample sample_row(const Pairing& pairing, const Measure& measure);
 
-/// The same of the unweighted loss at one timestep.
+/// Takes the unweighted losses at one timestep likewise.
 [[nodiscard]] RowSample sample_timestep(const Pairing& pairing, int64_t timestep);
 
 /// Fills in the difference of a row with its interval, and by what test: of two seeds or more.

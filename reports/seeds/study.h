@@ -248,7 +248,7 @@ struct QualityStudy {
 
 /// "+0.314 %" of a log-ratio, "+0.000123" of a difference.
 [[nodiscard]] std::string difference_text(const QualityRow& row, double difference);
-/// The same without a sign, for what is said to be better or worse.
+/// Returns it without a sign, for what is said to be better or worse.
 [[nodiscard]] std::string size_text(const QualityRow& row, double difference);
 /// "-0.210 % to +0.838 %"
 [[nodiscard]] std::string interval_text(const QualityRow& row, const Interval& interval);

@@ -196,7 +196,7 @@ struct QueueLengths {
 [[nodiscard]] std::string trace_markdown(const std::string& title, const Trace& trace,
                                          const CriticalPath& path);
 
-/// The same figures for programs, times in microseconds.
+/// Returns the same figures for programs, with times in microseconds.
 [[nodiscard]] std::string trace_json(const Trace& trace, const CriticalPath& path);
 
 /// The document that trace_json() prints.
