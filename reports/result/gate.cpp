@@ -31,17 +31,6 @@ Gate decided(Gate gate, double value) {
   return gate;
 }
 
-Gate finite_loss(const Result& result, const Finiteness& finiteness) {
-  const double skipped = metric_value(result, kSkippedMetric).value_or(0);
-  const Gate gate{{}, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
-  const std::string but_for =
-      skipped > 0 ? ", but for the steps that loss scaling skipped (" + format_number(skipped) + ")"
-                  : "";
-  return decided(gate, finiteness.finite ? 0 : 1,
-                 "Every training loss and gradient norm was finite" + but_for + ".",
-                 "Training left the finite numbers; the first was " + finiteness.first_bad + ".");
-}
-
 /// Decides a gate, with other words for a pass and for a failure.
 Gate decided(Gate gate, double value, const std::string& passed, const std::string& failed) {
   gate = decided(std::move(gate), value);
@@ -59,6 +48,17 @@ Gate not_applied(Gate gate, const std::string& why) {
   gate.verdict = Verdict::kNotApplied;
   gate.words = "Not applied: " + why + ".";
   return gate;
+}
+
+Gate finite_loss(const Result& result, const Finiteness& finiteness) {
+  const double skipped = metric_value(result, kSkippedMetric).value_or(0);
+  const Gate gate{{}, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
+  const std::string but_for =
+      skipped > 0 ? ", but for the steps that loss scaling skipped (" + format_number(skipped) + ")"
+                  : "";
+  return decided(gate, finiteness.finite ? 0 : 1,
+                 "Every training loss and gradient norm was finite" + but_for + ".",
+                 "Training left the finite numbers; the first was " + finiteness.first_bad + ".");
 }
 
 Gate without_memory(const Gate& gate, const MemorySection& memory) {
