@@ -490,7 +490,9 @@ bool is_steady(const Program& program) {
 
 std::optional<Finding> look_at_plan(const Program& program, const Trace& got) {
   const auto steps = got.steps.size();
-  if (!got.makes_plans || !got.missing_reason.empty() || !quiet(program, kQuietSteps)) {
+  // A new plan of another mode changes what this one sees, which then waits a second time.
+  const int quiet_steps = (has_another_mode(program.loop) ? 2 : 1) * kQuietSteps;
+  if (!got.makes_plans || !got.missing_reason.empty() || !quiet(program, quiet_steps)) {
     return std::nullopt;
   }
   const std::vector<Elements>& gradients = got.steps.back().gradients;
